@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ::punctual::queue::rules::timer::Status;
-use ::punctual::queue::store::timers::Which;
+use ::punctual::queue::rules::timer::TimerStatus;
+use ::punctual::queue::store::timers::TimerFilter;
 use ::punctual::{Engine, NewTimer, Tenant};
 use anyhow::{Result, ensure};
 
@@ -26,7 +26,7 @@ pub(super) async fn measure(
 ) -> Result<()> {
     let engine = Engine::builder(place.url()).pool_size(4).open().await?;
     fill(&engine, options).await?;
-    let which = Which { correlation_id: Some(STORY.into()), ..Which::default() };
+    let which = TimerFilter { correlation_id: Some(STORY.into()), ..TimerFilter::default() };
     list(&engine, name, report).await?;
     let begun = Instant::now();
     let counted = engine.cancel_timers(Tenant::DEFAULT, which.clone(), true).await?.ids.len();
@@ -37,7 +37,7 @@ pub(super) async fn measure(
     ensure!(counted == gone && gone == options.cancelled, "{counted} were counted, {gone} cancelled");
     let title = format!("{name}: cancelling {gone} of {} (s)", options.waiting);
     report.require(&title, took, Bound::AtMost(LIMIT_S));
-    let which = Which { topic: Some("others".into()), ..Which::default() };
+    let which = TimerFilter { topic: Some("others".into()), ..TimerFilter::default() };
     let begun = Instant::now();
     let gone = engine.cancel_timers(Tenant::DEFAULT, which, false).await?.ids.len();
     report.inform(&format!("{name}: cancelling {gone} more, by topic (s)"), begun.elapsed().as_secs_f64());
@@ -65,9 +65,10 @@ async fn list(engine: &Engine, name: &str, report: &mut Report) -> Result<()> {
     let mut series = Series::default();
     for n in 0..PAGES {
         let topic = (n % 2 == 0).then(|| "others".to_owned());
-        let which = Which { topic, ..Which::default() };
+        let which = TimerFilter { topic, ..TimerFilter::default() };
         let begun = Instant::now();
-        let page = engine.store().timers(Tenant::DEFAULT, which, Some(Status::Waiting), None, 100).await?;
+        let page =
+            engine.store().timers(Tenant::DEFAULT, which, Some(TimerStatus::Waiting), None, 100).await?;
         series.push(begun.elapsed().as_secs_f64() * 1e3);
         ensure!(page.len() == 100, "a page of {} timers", page.len());
     }

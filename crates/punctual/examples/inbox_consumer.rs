@@ -5,10 +5,10 @@
 //! `cargo run -p punctual --example inbox_consumer`
 
 use punctual::queue::inbox;
-use punctual::queue::store::inbox::{Begun, Mark};
+use punctual::queue::store::inbox::{InboxBeginOutcome, ProcessingOutcome};
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
-use punctual::{Delivery, Engine, Tenant};
+use punctual::{Engine, InboxDelivery, Tenant};
 use rusqlite::{Connection, TransactionBehavior};
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ enum Reply {
 }
 
 async fn deliver(engine: &Engine, file: &str, payment: u32, crash: bool) -> Result<Reply, punctual::Error> {
-    let delivery = Delivery::new("bank", format!("payment-{payment}")).lease(Duration::from_secs(1));
+    let delivery = InboxDelivery::new("bank", format!("payment-{payment}")).lease(Duration::from_secs(1));
     match engine.store().inbox_begin(Tenant::DEFAULT, delivery).await? {
-        Begun::Process { ticket, attempts, .. } => {
+        InboxBeginOutcome::Process { ticket, attempts, .. } => {
             if crash {
                 println!("payment {payment}: the worker crashes");
                 return Ok(Reply::Later);
@@ -33,14 +33,14 @@ async fn deliver(engine: &Engine, file: &str, payment: u32, crash: bool) -> Resu
             let booked = book(file, payment, |tx| inbox::rusqlite::complete(tx, Tenant::DEFAULT, &ticket));
             if let Err(error) = booked {
                 // Rolled back. The next delivery tries again, unless it was the last attempt.
-                let mark = Mark::Failed { error: error.to_string() };
+                let mark = ProcessingOutcome::Failed { error: error.to_string() };
                 engine.store().inbox_mark(Tenant::DEFAULT, ticket, mark).await?;
                 return Ok(Reply::Later);
             }
             Ok(Reply::Ack)
         }
-        Begun::AlreadyProcessed { .. } | Begun::Dead { .. } => Ok(Reply::Ack),
-        Begun::InProgress { .. } | Begun::Conflict { .. } => Ok(Reply::Later),
+        InboxBeginOutcome::AlreadyProcessed { .. } | InboxBeginOutcome::Dead { .. } => Ok(Reply::Ack),
+        InboxBeginOutcome::InProgress { .. } | InboxBeginOutcome::Conflict { .. } => Ok(Reply::Later),
     }
 }
 

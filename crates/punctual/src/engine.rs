@@ -66,14 +66,14 @@ use crate::queue::rules::message::NewMessage;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::executor::Executor;
 use crate::queue::run::handlers::{HandlerKey, HandlerSlot, Handlers};
-use crate::queue::run::inbox::{InboxKeeper, InboxSettings};
-use crate::queue::run::loop_health::{LoopHealth, Ticks, drive};
+use crate::queue::run::inbox::{InboxPruner, InboxSettings};
+use crate::queue::run::loop_health::{LoopBody, LoopHealth, drive};
 use crate::queue::run::reap::Reaper;
 use crate::queue::run::stop;
-use crate::queue::run::stop::{Phase, Stop, Stopper};
-use crate::queue::run::wake::{Hearer, Teller};
+use crate::queue::run::stop::{StopPhase, StopSender, StopSignal};
+use crate::queue::run::wake::{WakeListener, WakeNotifier};
 use crate::queue::run::worker::WorkerLoop;
-use crate::queue::store::messages::{Enqueued, check};
+use crate::queue::store::messages::{EnqueueOutcome, check};
 use crate::survey::run::kind::SurveyKind;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -132,7 +132,7 @@ struct Inner {
 struct Loops {
     /// A tick that takes longer than this is hung.
     hung_after: Duration,
-    stopper: Option<Stopper>,
+    stopper: Option<StopSender>,
     health: Vec<LoopHealth>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     /// When the database last took a write for health, and what else was found then.
@@ -196,7 +196,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<Enqueued>> {
+    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             check(&messages)?;
             self.route(tenant, &messages).await?;
@@ -256,7 +256,7 @@ impl Engine {
     pub fn enqueue_one(&self, tenant: Tenant, message: NewMessage) -> VerbFuture<'_, MessageId> {
         VerbFuture::new(async move {
             let enqueued = self.enqueue(tenant, vec![message]).await?;
-            enqueued.first().and_then(Enqueued::id).ok_or_else(gone)
+            enqueued.first().and_then(EnqueueOutcome::id).ok_or_else(gone)
         })
     }
 
@@ -310,9 +310,9 @@ impl Engine {
             (loops.stopper.take(), std::mem::take(&mut loops.tasks))
         };
         let Some(stopper) = stopper else { return };
-        stopper.say(Phase::Finishing);
+        stopper.say(StopPhase::Finishing);
         if tokio::time::timeout(limit, self.finished(&mut tasks)).await.is_err() {
-            stopper.say(Phase::Over);
+            stopper.say(StopPhase::Over);
             // Batches that are cut short still write down what they know.
             let _ = tokio::time::timeout(LAST_WORDS, self.finished(&mut tasks)).await;
             // The tick of a loop that hangs, or waits for a database that is gone.
@@ -343,7 +343,7 @@ impl Loops {
     }
 
     /// Runs the loops of every process that has work: sending and receiving wake-ups.
-    fn begin(&mut self, inner: &Inner) -> Stop {
+    fn begin(&mut self, inner: &Inner) -> StopSignal {
         let (stopper, stop) = stop::channel();
         self.stopper = Some(stopper);
         self.health.clear();
@@ -353,17 +353,17 @@ impl Loops {
         let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
         let notifier = {
             let (store, wake) = (store.clone(), wake.clone());
-            move || Teller { store: store.clone(), wake: wake.clone() }
+            move || WakeNotifier { store: store.clone(), wake: wake.clone() }
         };
         self.run("wake notifier", notifier, &stop);
-        let listener = move || Hearer { store: store.clone(), wake: wake.clone(), ear: None };
+        let listener = move || WakeListener { store: store.clone(), wake: wake.clone(), ear: None };
         self.run("wake listener", listener, &stop);
         stop
     }
 
     /// Runs the loops that plan jobs, take back what crashed, and let history go, for the components that the
     /// engine was built of.
-    fn run_maintenance(&mut self, inner: &Inner, stop: &Stop) {
+    fn run_maintenance(&mut self, inner: &Inner, stop: &StopSignal) {
         let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());
         let (poll_max, retention) = (inner.worker.poll_max, inner.retention);
         let components = inner.components;
@@ -383,7 +383,7 @@ impl Loops {
         self.run("retention", pruner, stop);
         if components.has(Component::Inbox) {
             let inbox = inner.inbox;
-            let keeper = move || InboxKeeper::new(store.clone(), inbox, retention.messages);
+            let keeper = move || InboxPruner::new(store.clone(), inbox, retention.messages);
             self.run("inbox maintenance", keeper, stop);
         }
         if components.has(Component::Flows) {
@@ -392,7 +392,7 @@ impl Loops {
         }
     }
 
-    fn run_workers(&mut self, inner: &Inner, stop: &Stop) {
+    fn run_workers(&mut self, inner: &Inner, stop: &StopSignal) {
         if !inner.components.has(Component::Outbox) {
             return;
         }
@@ -416,11 +416,11 @@ impl Loops {
         self.run("worker helper", helper, stop);
     }
 
-    fn run<T: Ticks + 'static>(
+    fn run<T: LoopBody + 'static>(
         &mut self,
         name: &'static str,
         make: impl Fn() -> T + Send + 'static,
-        stop: &Stop,
+        stop: &StopSignal,
     ) {
         let health = LoopHealth::new(name, self.hung_after);
         self.health.push(health.clone());

@@ -5,7 +5,9 @@ use super::failure::{Failure, Outcome};
 use super::table::{Table, one_line};
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
+use punctual::queue::store::dead_letters::{
+    DeadLetter, DeadLetterAttempt, DeadLetterFilter, DeadLetterOutcome,
+};
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 
@@ -87,8 +89,8 @@ impl DeadLetters {
 }
 
 impl Those {
-    fn which(&self) -> Which {
-        Which {
+    fn which(&self) -> DeadLetterFilter {
+        DeadLetterFilter {
             ids: self.ids.as_ref().map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
             topic: self.topic.clone(),
             subscription: self.subscription.clone(),
@@ -114,7 +116,7 @@ impl Bulk {
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
-            let which = Which { ids: Some(part.to_vec()), ..Which::default() };
+            let which = DeadLetterFilter { ids: Some(part.to_vec()), ..DeadLetterFilter::default() };
             done.extend(action.carry_out(store, tenant, which, false).await?.ids);
         }
         // Nobody needs to hear it: workers look by themselves, only later.
@@ -150,7 +152,13 @@ impl Bulk {
 }
 
 impl Action {
-    async fn carry_out(self, store: &Store, tenant: Tenant, which: Which, dry_run: bool) -> Outcome<Moved> {
+    async fn carry_out(
+        self,
+        store: &Store,
+        tenant: Tenant,
+        which: DeadLetterFilter,
+        dry_run: bool,
+    ) -> Outcome<DeadLetterOutcome> {
         Ok(match self {
             Self::Replay => store.replay(tenant, which, dry_run).await?,
             Self::Purge => store.purge(tenant, which, dry_run).await?,
@@ -222,7 +230,7 @@ fn queue(letter: &DeadLetter) -> String {
 
 async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
-    let which = Which { ids: Some(vec![DeadLetterId(id)]), ..Which::default() };
+    let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(id)]), ..DeadLetterFilter::default() };
     let found = store.dead_letters(tenant, which, 1).await?;
     let letter = found.first().ok_or_else(|| Failure::failed(format!("there is no dead letter {id}")))?;
     if as_json {
@@ -252,7 +260,7 @@ async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
 
 fn to_json(letter: &DeadLetter) -> Value {
     let m = &letter.message;
-    let attempt = |a: &Attempt| {
+    let attempt = |a: &DeadLetterAttempt| {
         json!({
             "number": a.number,
             "at": a.at,

@@ -4,7 +4,7 @@ use super::database::OfTenant;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
 use punctual::base::duration;
-use punctual::{Component, Enqueued, NewMessage, Timestamp};
+use punctual::{Component, EnqueueOutcome, NewMessage, Timestamp};
 use serde_json::json;
 use std::io::Read;
 
@@ -111,9 +111,9 @@ pub(super) fn read_payload(text: &str) -> Outcome<String> {
     }
 }
 
-fn say(outcome: &Enqueued, topic: &str, as_json: bool) {
-    let duplicate = matches!(outcome, Enqueued::Duplicate { .. });
-    let same = !matches!(outcome, Enqueued::Duplicate { same: false, .. });
+fn say(outcome: &EnqueueOutcome, topic: &str, as_json: bool) {
+    let duplicate = matches!(outcome, EnqueueOutcome::Duplicate { .. });
+    let same = !matches!(outcome, EnqueueOutcome::Duplicate { same: false, .. });
     if as_json {
         print_json(&json!({"id": outcome.id(), "duplicate": duplicate, "sameContent": same}));
         return;

@@ -5,8 +5,8 @@ use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{InboxFilter, Received};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{InboxFilter, InboxMessage};
 use punctual::{InboxId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(super) enum Inbox {
         those: Those,
         /// Only with this status: processing, processed, failed or dead
         #[arg(long, value_parser = status)]
-        status: Option<Status>,
+        status: Option<InboxStatus>,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -59,8 +59,8 @@ pub(super) struct Those {
     of: OfTenant,
 }
 
-fn status(word: &str) -> Result<Status, String> {
-    Status::parse(word).ok_or_else(|| "say processing, processed, failed or dead".into())
+fn status(word: &str) -> Result<InboxStatus, String> {
+    InboxStatus::parse(word).ok_or_else(|| "say processing, processed, failed or dead".into())
 }
 
 impl Inbox {
@@ -156,7 +156,7 @@ async fn list(store: &Store, tenant: Tenant, which: InboxFilter, limit: usize, a
     Ok(())
 }
 
-fn table(rows: &[Received], now: Timestamp) -> String {
+fn table(rows: &[InboxMessage], now: Timestamp) -> String {
     let mut table =
         Table::new(&["#id", "source", "message", "status", "#attempts", "last seen", "last error"]);
     for row in rows {
@@ -173,7 +173,7 @@ fn table(rows: &[Received], now: Timestamp) -> String {
     table.text()
 }
 
-fn to_json(row: &Received) -> Value {
+fn to_json(row: &InboxMessage) -> Value {
     json!({
         "id": row.id,
         "source": row.source,

@@ -7,9 +7,9 @@ use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::duration;
 use punctual::engine::{Changed, Move};
-use punctual::queue::rules::timer::Status;
-use punctual::queue::store::timers::{Timer, Which};
-use punctual::{Engine, MessageId, NewTimer, Tenant, Timestamp, When};
+use punctual::queue::rules::timer::TimerStatus;
+use punctual::queue::store::timers::{Timer, TimerFilter};
+use punctual::{DueTime, Engine, MessageId, NewTimer, Tenant, Timestamp};
 use serde_json::{Value, json};
 
 /// What to do with timers.
@@ -23,7 +23,7 @@ pub(super) enum Timers {
         those: Those,
         /// Waiting, Fired or Cancelled
         #[arg(long, value_parser = read_status)]
-        status: Option<Status>,
+        status: Option<TimerStatus>,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -126,8 +126,8 @@ pub(super) struct Bulk {
     yes: bool,
 }
 
-fn read_status(word: &str) -> Result<Status, String> {
-    Status::parse(word).ok_or_else(|| "say Waiting, Fired or Cancelled".into())
+fn read_status(word: &str) -> Result<TimerStatus, String> {
+    TimerStatus::parse(word).ok_or_else(|| "say Waiting, Fired or Cancelled".into())
 }
 
 impl Timers {
@@ -152,13 +152,13 @@ fn read_duration(flag: &str, text: &str) -> Outcome<std::time::Duration> {
 }
 
 impl At {
-    fn read(&self) -> Outcome<When> {
+    fn read(&self) -> Outcome<DueTime> {
         match (&self.due_at, &self.delay) {
             (Some(at), _) => {
                 let at = Timestamp::parse(at).map_err(|e| Failure::usage(format!("--due-at: {e}")))?;
-                Ok(When::At(at))
+                Ok(DueTime::At(at))
             }
-            (None, Some(delay)) => read_duration("--delay", delay).map(When::In),
+            (None, Some(delay)) => read_duration("--delay", delay).map(DueTime::In),
             (None, None) => Err(Failure::usage("say when: --due-at or --delay")),
         }
     }
@@ -188,8 +188,8 @@ impl Schedule {
 }
 
 impl Those {
-    fn which(&self) -> Which {
-        Which {
+    fn which(&self) -> TimerFilter {
+        TimerFilter {
             ids: None,
             topic: self.topic.clone(),
             key: self.key.clone(),
@@ -204,11 +204,11 @@ impl Bulk {
     async fn run(self, engine: &Engine, to: Option<Move>, as_json: bool) -> Outcome {
         let mut which = self.those.which();
         if !self.ids.is_empty() {
-            if which != Which::default() || self.all {
+            if which != TimerFilter::default() || self.all {
                 return Err(Failure::usage("say which: ids, or a filter, not both"));
             }
             which.ids = Some(self.ids.iter().copied().map(MessageId).collect());
-        } else if which == Which::default() && !self.all {
+        } else if which == TimerFilter::default() && !self.all {
             return Err(Failure::usage(
                 "say which: ids, --topic, --key, --correlation-id, a due time, or --all",
             ));
@@ -244,7 +244,7 @@ impl Bulk {
 async fn change(
     engine: &Engine,
     tenant: Tenant,
-    which: Which,
+    which: TimerFilter,
     to: Option<Move>,
     dry_run: bool,
 ) -> Outcome<Changed> {
@@ -271,7 +271,7 @@ fn say(as_json: bool, verb: &str, changed: &Changed, dry_run: bool, sentence: &s
 async fn list(
     engine: &Engine,
     those: &Those,
-    status: Option<Status>,
+    status: Option<TimerStatus>,
     limit: usize,
     as_json: bool,
 ) -> Outcome {

@@ -7,7 +7,7 @@
 use punctual::base::random;
 use punctual::engine::Ingest;
 use punctual::flow::store::flows::FlowDraft;
-use punctual::queue::rules::subscription::{NewSubscription, Target};
+use punctual::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
 use punctual::{Engine, FlowId, Result, Tenant};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub async fn open(engine: &Engine) -> Result<()> {
         engine.store().publish_flow(Tenant::DEFAULT, flow.id).await?;
     }
     for name in ["bi", "tickets"] {
-        let wanted = NewSubscription::new(Target::Queue);
+        let wanted = NewSubscription::new(SubscriptionTarget::Queue);
         engine.put_subscription(Tenant::DEFAULT, "survey.responses", name, wanted).await?;
     }
     Ok(())

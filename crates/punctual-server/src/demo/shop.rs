@@ -1,7 +1,7 @@
 //! What the shop does.
 
 use punctual::base::random;
-use punctual::{Engine, Handled, HandlerError, NewMessage, Result, Tenant, Work};
+use punctual::{Engine, HandlerError, HandlerResult, NewMessage, Result, Tenant, Work};
 use serde_json::json;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn sell_one(engine: &Engine, order: u64, seed: u64) -> Result<()> {
 ///
 /// # Errors
 /// As often as `TROUBLE_PERCENT` says.
-pub async fn handle(work: Work) -> Handled {
+pub async fn handle(work: Work) -> HandlerResult {
     let seed = random::seed();
     tokio::time::sleep(between(HANDLING_MS, seed)).await;
     let result = trouble(&work.message.topic, seed / 7 % 100);
@@ -82,7 +82,7 @@ pub async fn handle(work: Work) -> Handled {
     result
 }
 
-fn trouble(topic: &str, draw: u64) -> Handled {
+fn trouble(topic: &str, draw: u64) -> HandlerResult {
     let (for_now, for_good) = TROUBLE_PERCENT;
     let (later, never) = match topic {
         "emails" => ("451 4.7.1 greylisted, try again later", "550 5.1.1 the mailbox does not exist"),
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn trouble_comes_as_often_as_it_says() {
-        let all: Vec<Handled> = (0..100).map(|draw| trouble("emails", draw)).collect();
+        let all: Vec<HandlerResult> = (0..100).map(|draw| trouble("emails", draw)).collect();
         let failed = all.iter().filter(|r| matches!(r, Err(HandlerError::Fail { .. }))).count();
         let retried = all.iter().filter(|r| matches!(r, Err(HandlerError::Retry { .. }))).count();
         assert_eq!((failed, retried), (2, 12));

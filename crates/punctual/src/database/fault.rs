@@ -121,10 +121,10 @@ pub enum ConnectionStatus {
 /// The way of one handle to its database, which a test can cut while it is used.
 #[cfg(feature = "testing")]
 #[derive(Clone, Debug, Default)]
-pub struct Cut(std::sync::Arc<std::sync::Mutex<ConnectionStatus>>);
+pub struct ConnectionSwitch(std::sync::Arc<std::sync::Mutex<ConnectionStatus>>);
 
 #[cfg(feature = "testing")]
-impl Cut {
+impl ConnectionSwitch {
     /// From now on calls fare like this.
     pub fn set(&self, way: ConnectionStatus) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = way;
@@ -155,8 +155,8 @@ impl Cut {
 impl super::store::Store {
     /// The same database, over a way of its own that can be cut.
     #[must_use]
-    pub fn with_cut(&self) -> (Self, Cut) {
-        let cut = Cut::default();
+    pub fn with_cut(&self) -> (Self, ConnectionSwitch) {
+        let cut = ConnectionSwitch::default();
         (Self { cut: cut.clone(), ..self.alone() }, cut)
     }
 }

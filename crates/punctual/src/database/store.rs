@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Store {
     pub(crate) backend: Backend,
     pub(crate) fault: fault::Fault,
-    pub(crate) cut: fault::Cut,
+    pub(crate) cut: fault::ConnectionSwitch,
     pub(crate) parts: Parts,
 }
 

@@ -32,7 +32,7 @@ use crate::operate::run::prune::RetentionSettings;
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::executor::Executor;
 use crate::queue::run::handler::Handler;
-use crate::queue::run::handlers::{HandleMessages, HandlerKey, HandlerSlot, Handlers};
+use crate::queue::run::handlers::{HandlerExecutor, HandlerKey, HandlerSlot, Handlers};
 use crate::queue::run::inbox::InboxSettings;
 use crate::queue::run::loop_health::HUNG_AFTER;
 use crate::queue::run::wake::Wake;
@@ -391,7 +391,7 @@ impl Builder {
             claims_out: AtomicUsize::new(0),
         });
         let handlers = Arc::new(Handlers::new(&worker, self.handlers));
-        let handle: Arc<dyn Executor> = Arc::new(HandleMessages(Arc::clone(&handlers)));
+        let handle: Arc<dyn Executor> = Arc::new(HandlerExecutor(Arc::clone(&handlers)));
         let executors = executors_of(self.components, &delivery, &handlers, &handle);
         let inner = Inner {
             worker,

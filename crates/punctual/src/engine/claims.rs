@@ -14,9 +14,9 @@ use crate::engine::Engine;
 use crate::queue::rules::attempt::Retry;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::subscription;
-use crate::queue::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
+use crate::queue::store::claims::{ClaimRequest, ClaimedBatch, ClaimedItem};
 use crate::queue::store::queues::Lane;
-use crate::queue::store::ready_lanes::View;
+use crate::queue::store::ready_lanes::ReadyLanes;
 use crate::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub struct ItemSettlement {
 impl ItemSettlement {
     /// Settles a claimed item.
     #[must_use]
-    pub fn new(claimed: &Claimed, word: SettleAction) -> Self {
+    pub fn new(claimed: &ClaimedItem, word: SettleAction) -> Self {
         Self { token: claimed.token.clone(), message: claimed.message.id, word }
     }
 }
@@ -194,7 +194,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::settle`].
-    pub fn ack<'a>(&'a self, lane: &'a Lane, items: &'a [Claimed]) -> VerbFuture<'a, Vec<SettleOutcome>> {
+    pub fn ack<'a>(&'a self, lane: &'a Lane, items: &'a [ClaimedItem]) -> VerbFuture<'a, Vec<SettleOutcome>> {
         self.settle_alike(lane, items, SettleAction::Ack)
     }
 
@@ -205,7 +205,7 @@ impl Engine {
     pub fn abandon<'a>(
         &'a self,
         lane: &'a Lane,
-        items: &'a [Claimed],
+        items: &'a [ClaimedItem],
         error: impl Into<String>,
         retry: Retry,
     ) -> VerbFuture<'a, Vec<SettleOutcome>> {
@@ -219,7 +219,7 @@ impl Engine {
     pub fn fail<'a>(
         &'a self,
         lane: &'a Lane,
-        items: &'a [Claimed],
+        items: &'a [ClaimedItem],
         error: impl Into<String>,
     ) -> VerbFuture<'a, Vec<SettleOutcome>> {
         self.settle_alike(lane, items, SettleAction::Fail { error: error.into() })
@@ -228,7 +228,7 @@ impl Engine {
     fn settle_alike<'a>(
         &'a self,
         lane: &'a Lane,
-        items: &[Claimed],
+        items: &[ClaimedItem],
         word: SettleAction,
     ) -> VerbFuture<'a, Vec<SettleOutcome>> {
         self.settle(lane, items.iter().map(|claimed| ItemSettlement::new(claimed, word.clone())).collect())
@@ -273,7 +273,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
+    pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, ReadyLanes> {
         self.store().ready_lanes(after, limit)
     }
 }

@@ -7,7 +7,7 @@ use crate::flow::rules::entity::NewState;
 use crate::flow::run::event_kinds::EventKinds;
 use crate::flow::store::event_kinds::KeptKind;
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::{Enqueued, check};
+use crate::queue::store::messages::{EnqueueOutcome, check};
 use serde_json::Value;
 
 impl Engine {
@@ -56,7 +56,7 @@ impl Engine {
         tenant: Tenant,
         messages: Vec<NewMessage>,
         states: Vec<(usize, NewState)>,
-    ) -> VerbFuture<'_, Vec<Enqueued>> {
+    ) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             if states.is_empty() {
                 return self.enqueue(tenant, messages).await;

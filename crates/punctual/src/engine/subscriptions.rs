@@ -5,9 +5,9 @@ use crate::base::outcome::PutOutcome;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
-use crate::queue::rules::subscription::{NewSubscription, Target};
+use crate::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
 use crate::queue::run::handlers::HandlerKey;
-use crate::queue::run::subscription::Served;
+use crate::queue::run::subscription::LoadedSubscription;
 use crate::queue::store::queues::Lane;
 use crate::queue::store::subscriptions::Subscription;
 use std::sync::Arc;
@@ -78,12 +78,12 @@ impl Engine {
     }
 
     /// The subscription of a lane that workers may claim from.
-    pub(crate) async fn claimable(&self, lane: &Lane) -> Result<Arc<Served>> {
+    pub(crate) async fn claimable(&self, lane: &Lane) -> Result<Arc<LoadedSubscription>> {
         let name = format!("{}/{}", lane.topic, lane.subscription);
         let served = self.inner.handlers.subscriptions.of(self.store(), &[lane.id]).await?.remove(&lane.id);
         match served {
             None => Err(Error::NotFound(format!("there is no subscription `{name}`"))),
-            Some(served) if served.target == Target::Queue => Ok(served),
+            Some(served) if served.target == SubscriptionTarget::Queue => Ok(served),
             Some(_) => Err(Error::Conflict(format!(
                 "the subscription `{name}` goes to a handler in a process; \
                  only those with the target queue can be claimed"

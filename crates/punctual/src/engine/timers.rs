@@ -10,9 +10,9 @@ use crate::database::tx::VerbFuture;
 use crate::engine::{Engine, gone};
 use crate::queue::rules::message::NewMessage;
 use crate::queue::rules::timer;
-use crate::queue::rules::timer::{NewTimer, Scheduled, When};
-use crate::queue::store::messages::Enqueued;
-use crate::queue::store::timers::Which;
+use crate::queue::rules::timer::{DueTime, NewTimer, ScheduledTimer};
+use crate::queue::store::messages::EnqueueOutcome;
+use crate::queue::store::timers::TimerFilter;
 use std::time::Duration;
 
 /// The result of a change by filter, or of a dry run.
@@ -28,7 +28,7 @@ pub struct Changed {
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
     /// When they are due.
-    pub when: When,
+    pub when: DueTime,
     /// The window over which they are spread.
     pub spread: Option<Duration>,
 }
@@ -45,10 +45,10 @@ impl Engine {
         tenant: Tenant,
         timers: Vec<NewTimer>,
         spread: Option<Duration>,
-    ) -> VerbFuture<'_, Vec<Scheduled>> {
+    ) -> VerbFuture<'_, Vec<ScheduledTimer>> {
         VerbFuture::new(async move {
             timer::problems(&timers, spread).into_result()?;
-            let when: Vec<When> = timers.iter().map(|t| t.when).collect();
+            let when: Vec<DueTime> = timers.iter().map(|t| t.when).collect();
             let due = timer::due_times(&when, self.store().now().await?, spread);
             let messages = timers.into_iter().zip(&due);
             let messages = messages.map(|(t, due)| NewMessage { due_at: Some(*due), ..t.message }).collect();
@@ -56,8 +56,8 @@ impl Engine {
             let mut scheduled = Vec::with_capacity(due.len());
             for (one, due_at) in enqueued.iter().zip(due) {
                 scheduled.push(match one {
-                    Enqueued::New(id) => Scheduled { id: *id, due_at, duplicate: false },
-                    Enqueued::Duplicate { of, .. } => self.first_of(tenant, *of, due_at).await?,
+                    EnqueueOutcome::New(id) => ScheduledTimer { id: *id, due_at, duplicate: false },
+                    EnqueueOutcome::Duplicate { of, .. } => self.first_of(tenant, *of, due_at).await?,
                 });
             }
             Ok(scheduled)
@@ -68,7 +68,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::schedule`].
-    pub fn schedule_one(&self, tenant: Tenant, timer: NewTimer) -> VerbFuture<'_, Scheduled> {
+    pub fn schedule_one(&self, tenant: Tenant, timer: NewTimer) -> VerbFuture<'_, ScheduledTimer> {
         VerbFuture::new(async move {
             let scheduled = self.schedule(tenant, vec![timer], None).await?;
             scheduled.first().copied().ok_or_else(gone)
@@ -76,11 +76,16 @@ impl Engine {
     }
 
     /// The timer whose id was admitted first.
-    async fn first_of(&self, tenant: Tenant, of: Option<MessageId>, due_at: Timestamp) -> Result<Scheduled> {
+    async fn first_of(
+        &self,
+        tenant: Tenant,
+        of: Option<MessageId>,
+        due_at: Timestamp,
+    ) -> Result<ScheduledTimer> {
         let id = of.ok_or_else(gone)?;
         let first = self.store().timer(tenant, id).await?;
         let due_at = first.map_or(due_at, |timer| timer.due_at);
-        Ok(Scheduled { id, due_at, duplicate: true })
+        Ok(ScheduledTimer { id, due_at, duplicate: true })
     }
 
     /// Cancels a timer; answers whether it was in time.
@@ -100,7 +105,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for a time out of range.
-    pub fn move_timer(&self, tenant: Tenant, id: MessageId, when: When) -> VerbFuture<'_, Option<Timestamp>> {
+    pub fn move_timer(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        when: DueTime,
+    ) -> VerbFuture<'_, Option<Timestamp>> {
         VerbFuture::new(async move {
             let to = Move { when, spread: None };
             to.check()?;
@@ -115,7 +125,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when a filter is not a name.
-    pub fn cancel_timers(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Changed> {
+    pub fn cancel_timers(
+        &self,
+        tenant: Tenant,
+        which: TimerFilter,
+        dry_run: bool,
+    ) -> VerbFuture<'_, Changed> {
         VerbFuture::new(async move { self.change_timers(tenant, which, None, dry_run).await })
     }
 
@@ -126,7 +141,7 @@ impl Engine {
     pub fn move_timers(
         &self,
         tenant: Tenant,
-        which: Which,
+        which: TimerFilter,
         to: Move,
         dry_run: bool,
     ) -> VerbFuture<'_, Changed> {
@@ -139,7 +154,7 @@ impl Engine {
     async fn change_timers(
         &self,
         tenant: Tenant,
-        which: Which,
+        which: TimerFilter,
         to: Option<Move>,
         dry_run: bool,
     ) -> Result<Changed> {

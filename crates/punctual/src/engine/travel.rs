@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::jobs::run::plan::Planner;
 use crate::operate::run::prune::Pruner;
 use crate::queue::run::executor::WorkCounts;
-use crate::queue::run::inbox::InboxKeeper;
+use crate::queue::run::inbox::InboxPruner;
 use crate::queue::run::reap::Reaper;
 use crate::queue::run::worker::WorkerLoop;
 use std::sync::Arc;
@@ -225,7 +225,7 @@ impl Engine {
         let (store, retention, components) = (self.store(), self.inner.retention, self.inner.components);
         Pruner::new(store.clone(), retention).only(components).pass().await?;
         if components.has(Component::Inbox) {
-            InboxKeeper::new(store.clone(), self.inner.inbox, retention.messages).pass().await?;
+            InboxPruner::new(store.clone(), self.inner.inbox, retention.messages).pass().await?;
         }
         Ok(())
     }

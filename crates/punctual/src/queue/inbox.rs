@@ -29,19 +29,19 @@ use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
 use crate::queue::outbox::{Param, Statement};
-use crate::queue::store::inbox::Ticket;
+use crate::queue::store::inbox::InboxTicket;
 
 /// A message that is to be marked as processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion<'a> {
     tenant: Tenant,
-    ticket: &'a Ticket,
+    ticket: &'a InboxTicket,
 }
 
 impl<'a> Completion<'a> {
     /// The completion of what this ticket stands for.
     #[must_use]
-    pub const fn new(tenant: Tenant, ticket: &'a Ticket) -> Self {
+    pub const fn new(tenant: Tenant, ticket: &'a InboxTicket) -> Self {
         Self { tenant, ticket }
     }
 

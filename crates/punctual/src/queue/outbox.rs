@@ -7,7 +7,7 @@
 //!
 //! There is an adapter for each driver we know, behind its feature: `outbox::rusqlite`,
 //! `outbox::tokio_postgres`, `outbox::sqlx_sqlite`, `outbox::sqlx_postgres`. With any other
-//! driver, run [`Enqueue::statements`]: texts with integers and texts as parameters.
+//! driver, run [`EnqueueBatch::statements`]: texts with integers and texts as parameters.
 //!
 //! After the commit call [`Engine::wake`](crate::engine::Engine::wake). The call is not needed for safety:
 //! without it the work waits for a notification (PostgreSQL), for the next look at the file (SQLite, a second
@@ -35,7 +35,7 @@ use crate::queue::store::messages::{check, name_of, source_of};
 use serde::Serialize;
 use std::collections::HashSet;
 
-pub use crate::queue::outbox::outcome::{Known, Written};
+pub use crate::queue::outbox::outcome::{AdmittedId, InsertedMessage};
 
 /// A statement for any driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,28 +76,28 @@ pub enum Param {
 /// # Ok::<(), punctual::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Enqueue {
+pub struct EnqueueBatch {
     tenant: Tenant,
     /// The messages as one JSON text, without repetitions of an id.
     batch: String,
-    slots: Vec<Slot>,
+    slots: Vec<OutcomeSource>,
     notify: bool,
 }
 
 /// The data of a message that its outcome is read from.
 #[derive(Clone, Debug)]
-struct Slot {
-    name: Option<Name>,
+struct OutcomeSource {
+    name: Option<ExternalId>,
     digest: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Name {
+struct ExternalId {
     source: String,
     id: String,
 }
 
-impl Enqueue {
+impl EnqueueBatch {
     /// Checks a batch, by the rules that hold for every enqueue.
     ///
     /// # Errors
@@ -108,9 +108,9 @@ impl Enqueue {
         let mut entries = Vec::with_capacity(messages.len());
         let mut slots = Vec::with_capacity(messages.len());
         for message in messages {
-            let slot = Slot::of(message);
+            let slot = OutcomeSource::of(message);
             if slot.name.is_none() || seen.insert(slot.name.clone()) {
-                entries.push(Entry::of(message, &slot));
+                entries.push(MessageRow::of(message, &slot));
             }
             slots.push(slot);
         }
@@ -144,7 +144,7 @@ impl Enqueue {
     /// statements right before they are run.
     ///
     /// The first statement returns a row for each new message: `id`, `source`, `external_id`. A host may
-    /// ignore the rows. For the outcome of each message, pass them to [`Enqueue::outcome`].
+    /// ignore the rows. For the outcome of each message, pass them to [`EnqueueBatch::outcome`].
     #[must_use]
     pub fn statements(&self, dialect: Dialect) -> Vec<Statement> {
         if self.is_empty() {
@@ -169,12 +169,12 @@ impl Enqueue {
     }
 }
 
-impl Slot {
+impl OutcomeSource {
     fn of(message: &NewMessage) -> Self {
         match name_of(message) {
             None => Self { name: None, digest: String::new() },
             Some((source, id)) => Self {
-                name: Some(Name { source: source.to_owned(), id: id.to_owned() }),
+                name: Some(ExternalId { source: source.to_owned(), id: id.to_owned() }),
                 digest: message.content_digest(),
             },
         }
@@ -183,7 +183,7 @@ impl Slot {
 
 /// A message as the statements read it. An absent field is null.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct MessageRow<'a> {
     topic: &'a str,
     kind: &'a str,
     payload: &'a str,
@@ -211,8 +211,8 @@ struct Entry<'a> {
     schema_version: Option<&'a str>,
 }
 
-impl<'a> Entry<'a> {
-    fn of(m: &'a NewMessage, slot: &Slot) -> Self {
+impl<'a> MessageRow<'a> {
+    fn of(m: &'a NewMessage, slot: &OutcomeSource) -> Self {
         Self {
             topic: &m.topic,
             kind: &m.kind,

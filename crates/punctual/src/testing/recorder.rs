@@ -1,7 +1,7 @@
 //! A handler that keeps what it was given, and fails when it is told to.
 
 use crate::base::id::MessageId;
-use crate::queue::run::handler::{Handled, Handler, HandlerError, Work};
+use crate::queue::run::handler::{Handler, HandlerError, HandlerResult, Work};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct Kept {
     works: Vec<Work>,
-    script: VecDeque<Handled>,
+    script: VecDeque<HandlerResult>,
 }
 
 impl Recorder {
@@ -37,7 +37,7 @@ impl Recorder {
     }
 
     /// What to answer to the next message that has no answer yet; afterwards all goes well.
-    pub fn next(&self, answer: Handled) {
+    pub fn next(&self, answer: HandlerResult) {
         self.lock().script.push_back(answer);
     }
 
@@ -77,7 +77,7 @@ impl Recorder {
 }
 
 impl Handler for Recorder {
-    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = Handled> + Send>> {
+    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
         let mut kept = self.lock();
         kept.works.push(work);
         let answer = kept.script.pop_front().unwrap_or(Ok(()));

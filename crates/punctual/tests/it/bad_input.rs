@@ -9,7 +9,7 @@ use punctual::base::id::{DeadLetterId, LaneId, MessageId, Token};
 use punctual::base::limits;
 use punctual::queue::rules::message::Entity;
 use punctual::queue::store::claims::ClaimRequest;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use punctual::{Error, NewMessage};
 use serde_json::json;
@@ -89,7 +89,7 @@ async fn plt_29_too_many_are_refused(t: &Bench) {
     let words = vec![(MessageId(1), SettleAction::Ack); 10_001];
     let settlement = Settlement { token: Token::fresh(), words };
     refused(t.store().settle(vec![settlement], None, SEED).await, "10001 items, at most 10000");
-    let which = Which { ids: Some(vec![DeadLetterId(1); 10_001]), ..Which::default() };
+    let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(1); 10_001]), ..DeadLetterFilter::default() };
     refused(t.store().replay(TENANT, which.clone(), false).await, "10001 ids, at most 10000");
     refused(t.store().purge(TENANT, which, false).await, "10001 ids, at most 10000");
     before.assert_equals(&t.dump().await, "too many of something");
@@ -190,7 +190,7 @@ async fn plt_29_odd_names_are_merely_not_found(t: &Bench) {
         let tokens = vec![Token::from(name.to_owned())];
         assert_eq!(t.store().extend(tokens.clone(), LEASE).await.unwrap(), []);
         assert!(t.store().ack_whole(tokens).await.unwrap().is_empty());
-        let which = Which { topic: Some(name.to_owned()), ..Which::default() };
+        let which = DeadLetterFilter { topic: Some(name.to_owned()), ..DeadLetterFilter::default() };
         assert!(t.store().dead_letters(TENANT, which, 10).await.unwrap().is_empty());
     }
     // PostgreSQL cannot even be asked for a NUL.

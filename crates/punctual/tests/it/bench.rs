@@ -14,9 +14,9 @@ use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::queue::rules::claim;
 use punctual::queue::rules::share::LaneQuota;
-use punctual::queue::store::claims::{ClaimRequest, Claimed};
-use punctual::queue::store::messages::Enqueued;
-use punctual::queue::store::reap::Reaped;
+use punctual::queue::store::claims::{ClaimRequest, ClaimedItem};
+use punctual::queue::store::messages::EnqueueOutcome;
+use punctual::queue::store::reap::ReapOutcome;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use punctual::testing::place::Rows;
 use punctual::testing::{Backend, TemporaryStore};
@@ -103,28 +103,28 @@ impl Bench {
         self.enqueue(keys.iter().map(|k| message(topic).key(*k)).collect()).await
     }
 
-    pub async fn claim(&self, lane: LaneId, quota: usize) -> Vec<Claimed> {
+    pub async fn claim(&self, lane: LaneId, quota: usize) -> Vec<ClaimedItem> {
         claim_from(self.store(), lane, quota).await
     }
 
     /// Claims exactly one item.
-    pub async fn claim_one(&self, lane: LaneId) -> Claimed {
+    pub async fn claim_one(&self, lane: LaneId) -> ClaimedItem {
         let mut items = self.claim(lane, 1).await;
         assert_eq!(items.len(), 1, "one item should be claimable");
         items.remove(0)
     }
 
     /// Says the same word about each item of one claim.
-    pub async fn say(&self, items: &[Claimed], word: SettleAction) -> Vec<SettleOutcome> {
+    pub async fn say(&self, items: &[ClaimedItem], word: SettleAction) -> Vec<SettleOutcome> {
         let token = items[0].token.clone();
         settle_with(self.store(), token, items.iter().map(|i| (i.message.id, word.clone())).collect()).await
     }
 
-    pub async fn ack(&self, item: &Claimed) -> SettleOutcome {
+    pub async fn ack(&self, item: &ClaimedItem) -> SettleOutcome {
         self.say(std::slice::from_ref(item), SettleAction::Ack).await[0]
     }
 
-    pub async fn reap(&self) -> Reaped {
+    pub async fn reap(&self) -> ReapOutcome {
         self.store().reap(SEED).await.unwrap()
     }
 
@@ -231,7 +231,7 @@ pub fn wish(takes: &[(LaneId, usize)]) -> ClaimRequest {
     ClaimRequest { owner: "tester".into(), lease: LEASE, takes: takes.collect() }
 }
 
-pub async fn claim_from(store: &Store, lane: LaneId, quota: usize) -> Vec<Claimed> {
+pub async fn claim_from(store: &Store, lane: LaneId, quota: usize) -> Vec<ClaimedItem> {
     store.claim(wish(&[(lane, quota)])).await.unwrap().items
 }
 
@@ -244,13 +244,13 @@ pub async fn settle_with(
     all.into_iter().next().unwrap()
 }
 
-pub fn ids(items: &[Claimed]) -> Vec<MessageId> {
+pub fn ids(items: &[ClaimedItem]) -> Vec<MessageId> {
     items.iter().map(|i| i.message.id).collect()
 }
 
-pub fn new_ids(done: &[Enqueued]) -> Vec<MessageId> {
-    let new = |d: &Enqueued| {
-        if let Enqueued::New(id) = d { Some(*id) } else { None }
+pub fn new_ids(done: &[EnqueueOutcome]) -> Vec<MessageId> {
+    let new = |d: &EnqueueOutcome| {
+        if let EnqueueOutcome::New(id) = d { Some(*id) } else { None }
     };
     done.iter().filter_map(new).collect()
 }

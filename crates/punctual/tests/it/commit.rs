@@ -10,9 +10,9 @@ use punctual::access::store::keys::Role;
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::MessageId;
 use punctual::database::store::Store;
-use punctual::queue::store::inbox::{Begun, Ticket};
-use punctual::queue::store::messages::Enqueued;
-use punctual::{Delivery, Error, NewMessage, Result, Tenant};
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxTicket};
+use punctual::queue::store::messages::EnqueueOutcome;
+use punctual::{Error, InboxDelivery, NewMessage, Result, Tenant};
 use punctual_faulty_disk::{Fault, FaultTarget, Operation, heal, install, plan};
 use std::path::{Path, PathBuf};
 
@@ -172,7 +172,7 @@ impl Driver {
         }
     }
 
-    async fn complete(self, database: &Path, ticket: &Ticket, disk: impl FnOnce()) -> Result<()> {
+    async fn complete(self, database: &Path, ticket: &InboxTicket, disk: impl FnOnce()) -> Result<()> {
         match self {
             Self::Rusqlite => {
                 let connection = rusqlite::Connection::open(database).unwrap();
@@ -221,8 +221,8 @@ async fn plt_13_a_failed_commit_of_a_completion_is_unknown() {
         let mut unknown = 0;
         for fault in Fault::ALL {
             let (folder, store) = Folder::migrated().await;
-            let begun = store.inbox_begin(TENANT, Delivery::new("shop", "1")).await.unwrap();
-            let Begun::Process { ticket, .. } = begun else { panic!("{begun:?}") };
+            let begun = store.inbox_begin(TENANT, InboxDelivery::new("shop", "1")).await.unwrap();
+            let InboxBeginOutcome::Process { ticket, .. } = begun else { panic!("{begun:?}") };
             let database = folder.database();
             let heard =
                 driver.complete(&database, &ticket, || plan(&database, FaultTarget::Syncs, fault)).await;
@@ -292,7 +292,7 @@ async fn plt_3_asking_again_under_the_same_id_makes_an_unknown_outcome_known() {
             let first = store.enqueue(TENANT, named()).await.unwrap();
             let again = store.enqueue(TENANT, named()).await.unwrap();
             assert_eq!(first[0].id(), again[0].id(), "once, whatever the commit did");
-            assert!(matches!(again[0], Enqueued::Duplicate { same: true, .. }));
+            assert!(matches!(again[0], EnqueueOutcome::Duplicate { same: true, .. }));
         }
     }
 }

@@ -8,10 +8,12 @@ use crate::dump::first_column;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::engine::Builder;
 use punctual::operate::store::prune::EntryRetention;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
-use punctual::{ClockMode, Component, Components, Delivery, Engine, Error, MessageId, NewJob, Store, Work};
+use punctual::{
+    ClockMode, Component, Components, Engine, Error, InboxDelivery, MessageId, NewJob, Store, Work,
+};
 
 cases![
     plt_27_each_component_makes_its_tables_and_no_others,
@@ -150,14 +152,14 @@ async fn plt_27_a_verb_of_a_missing_component_names_it(t: &Bench) {
     let place = Place::empty(t.backend).await.unwrap();
     let store = engine(&place, &[Component::Leases]).await.store().clone();
     let engine = engine(&place, &[Component::Leases]).await;
-    let ids = Which::default();
+    let ids = DeadLetterFilter::default();
     let to = store.now().await.unwrap();
     lacks(engine.enqueue_one(TENANT, message("t")).await, Component::Outbox);
     lacks(store.enqueue(TENANT, vec![message("t")]).await, Component::Outbox);
     lacks(store.dead_letters(TENANT, ids, 10).await, Component::Outbox);
     lacks(store.cancel_timers(TENANT, vec![MessageId(1)]).await, Component::Outbox);
     lacks(store.prune_messages(0, seconds(1)).await, Component::Outbox);
-    lacks(store.inbox_begin(TENANT, Delivery::new("shop", "1")).await, Component::Inbox);
+    lacks(store.inbox_begin(TENANT, InboxDelivery::new("shop", "1")).await, Component::Inbox);
     lacks(store.inbox_counts(seconds(1)).await, Component::Inbox);
     lacks(store.keys(TENANT, punctual::KeyId(0), 10).await, Component::Access);
     lacks(store.jobs(TENANT, "", 10).await, Component::Jobs);

@@ -39,10 +39,10 @@ use crate::bench::{TENANT, message};
 use punctual::base::clock::monotonic;
 use punctual::engine::Builder;
 use punctual::queue::rules::claim;
-use punctual::queue::store::dead_letters::{DeadLetter, Which};
+use punctual::queue::store::dead_letters::{DeadLetter, DeadLetterFilter};
 use punctual::testing::Backend;
 use punctual::testing::place::{Place, Rows};
-use punctual::{Engine, Handled, MessageId, NewMessage, Work};
+use punctual::{Engine, HandlerResult, MessageId, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -189,7 +189,7 @@ async fn enqueue_one(engine: &Engine, topic: &str) -> MessageId {
 }
 
 pub async fn dead_letters(engine: &Engine) -> Vec<DeadLetter> {
-    engine.store().dead_letters(TENANT, Which::default(), 100).await.unwrap()
+    engine.store().dead_letters(TENANT, DeadLetterFilter::default(), 100).await.unwrap()
 }
 
 /// Hears what handlers say.
@@ -226,7 +226,7 @@ impl<T> Ear<T> {
 /// A handler that tells which message it was given, and is content.
 fn telling(
     tell: mpsc::UnboundedSender<Work>,
-) -> impl Fn(Work) -> std::future::Ready<Handled> + Send + Sync + 'static {
+) -> impl Fn(Work) -> std::future::Ready<HandlerResult> + Send + Sync + 'static {
     move |work| {
         tell.send(work).ok();
         std::future::ready(Ok(()))

@@ -3,9 +3,9 @@
 use crate::bench::{LEASE, TENANT, message, seconds};
 use punctual::engine::{ClaimOptions, ItemSettlement};
 use punctual::queue::rules::attempt::Retry;
-use punctual::queue::rules::subscription::{NewSubscription, Target};
-use punctual::queue::store::claims::Claimed;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
+use punctual::queue::store::claims::ClaimedItem;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::queues::Lane;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::testing::{Backend, Stage};
@@ -51,7 +51,7 @@ async fn put(stage: &Stage, n: usize) -> Vec<MessageId> {
     enqueued.iter().map(|one| one.id().unwrap()).collect()
 }
 
-async fn claim(stage: &Stage, lane: &Lane, limit: usize) -> Vec<Claimed> {
+async fn claim(stage: &Stage, lane: &Lane, limit: usize) -> Vec<ClaimedItem> {
     let options = ClaimOptions::new("own loop").lease(LEASE).limit(limit);
     stage.engine().claim(lane, &options).await.unwrap().items
 }
@@ -68,7 +68,7 @@ async fn plt_2_a_worker_claims_and_settles_by_the_engine(backend: Backend) {
     assert_eq!(engine.abandon(&lane, &items[1..2], "not now", later).await.unwrap(), [SettleOutcome::Done]);
     assert_eq!(engine.fail(&lane, &items[2..], "never").await.unwrap(), [SettleOutcome::Done]);
     assert_eq!(engine.ack(&lane, &items[..1]).await.unwrap(), [SettleOutcome::AlreadyFinished]);
-    let dead = engine.store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
+    let dead = engine.store().dead_letters(TENANT, DeadLetterFilter::default(), 9).await.unwrap();
     assert_eq!(dead.iter().map(|letter| letter.message.id).collect::<Vec<_>>(), [ids[2]]);
     assert!(claim(&stage, &lane, 9).await.is_empty());
     stage.advance(seconds(60)).await.unwrap();
@@ -88,7 +88,7 @@ async fn plt_2_items_of_several_claims_are_answered_in_order(backend: Backend) {
     items.extend(claim(&stage, &lane, 1).await);
     items.extend(claim(&stage, &lane, 1).await);
     assert_eq!(stage.engine().ack(&lane, &items[1..2]).await.unwrap(), [SettleOutcome::Done]);
-    let settle = |item: &Claimed| ItemSettlement::new(item, SettleAction::Ack);
+    let settle = |item: &ClaimedItem| ItemSettlement::new(item, SettleAction::Ack);
     let unknown = ItemSettlement { token: Token::fresh(), ..settle(&items[0]) };
     let elsewhere = ItemSettlement { message: items[2].message.id, ..settle(&items[0]) };
     let all = vec![settle(&items[2]), settle(&items[1]), unknown, elsewhere, settle(&items[0])];
@@ -130,7 +130,7 @@ async fn an_unknown_lane_is_not_found(backend: Backend) {
     let engine = stage.engine();
     assert!(matches!(engine.lane(TENANT, "orders", "").await, Err(Error::NotFound(_))));
     assert!(matches!(engine.claimable_lane(TENANT, "orders", "crm").await, Err(Error::NotFound(_))));
-    let handled = NewSubscription::new(Target::Handler("crm".into()));
+    let handled = NewSubscription::new(SubscriptionTarget::Handler("crm".into()));
     engine.put_subscription(TENANT, "orders", "crm", handled).await.unwrap();
     assert!(engine.lane(TENANT, "orders", "crm").await.is_ok());
     assert!(matches!(engine.claimable_lane(TENANT, "orders", "crm").await, Err(Error::Conflict(_))));

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, TENANT, claim_from, ids, message, new_ids};
 use punctual::NewMessage;
 use punctual::base::id::{LaneId, MessageId};
-use punctual::queue::store::messages::Enqueued;
+use punctual::queue::store::messages::EnqueueOutcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -84,11 +84,11 @@ async fn a_duplicate_within_a_batch_is_told(t: &Bench) {
     let batch = vec![named("a"), message("orders"), named("a"), named("b"), other];
     let done = t.store().enqueue(TENANT, batch).await.unwrap();
     let new = new_ids(&done);
-    assert_eq!(done[0], Enqueued::New(new[0]));
-    assert_eq!(done[1], Enqueued::New(new[1]));
-    assert_eq!(done[2], Enqueued::Duplicate { of: Some(new[0]), same: true });
-    assert_eq!(done[3], Enqueued::New(new[2]));
-    assert_eq!(done[4], Enqueued::Duplicate { of: Some(new[0]), same: false });
+    assert_eq!(done[0], EnqueueOutcome::New(new[0]));
+    assert_eq!(done[1], EnqueueOutcome::New(new[1]));
+    assert_eq!(done[2], EnqueueOutcome::Duplicate { of: Some(new[0]), same: true });
+    assert_eq!(done[3], EnqueueOutcome::New(new[2]));
+    assert_eq!(done[4], EnqueueOutcome::Duplicate { of: Some(new[0]), same: false });
     assert_eq!(t.count("select count(*) from punctual.message").await, 3);
     assert_eq!(t.count("select count(*) from punctual.work").await, 3);
 }
@@ -97,12 +97,12 @@ async fn a_duplicate_of_an_earlier_batch_is_told(t: &Bench) {
     let first = t.enqueue(vec![message("orders").id("shop", "a")]).await[0];
     let before = t.dump().await;
     let again = t.store().enqueue(TENANT, vec![message("orders").id("shop", "a")]).await.unwrap();
-    assert_eq!(again, [Enqueued::Duplicate { of: Some(first), same: true }]);
+    assert_eq!(again, [EnqueueOutcome::Duplicate { of: Some(first), same: true }]);
     before.assert_equals(&t.dump().await, "a duplicate");
     let mixed = vec![message("orders").id("shop", "b"), message("orders").id("shop", "a")];
     let mixed = t.store().enqueue(TENANT, mixed).await.unwrap();
-    assert_eq!(mixed[1], Enqueued::Duplicate { of: Some(first), same: true });
-    assert!(matches!(mixed[0], Enqueued::New(_)));
+    assert_eq!(mixed[1], EnqueueOutcome::Duplicate { of: Some(first), same: true });
+    assert!(matches!(mixed[0], EnqueueOutcome::New(_)));
 }
 
 /// An id without a source is an id all the same.
@@ -110,7 +110,7 @@ async fn a_duplicate_without_a_source_is_told(t: &Bench) {
     let named = || NewMessage { id: Some("a".into()), ..message("orders") };
     let first = t.enqueue(vec![named()]).await[0];
     let again = t.store().enqueue(TENANT, vec![named()]).await.unwrap();
-    assert_eq!(again, [Enqueued::Duplicate { of: Some(first), same: true }]);
+    assert_eq!(again, [EnqueueOutcome::Duplicate { of: Some(first), same: true }]);
 }
 
 async fn one_id_from_two_sources_or_tenants_is_two_messages(t: &Bench) {
@@ -136,7 +136,7 @@ async fn other_content_under_the_same_id_is_told(t: &Bench) {
     ];
     for change in changes {
         let said = t.store().enqueue(TENANT, vec![change.clone().id("shop", "a")]).await.unwrap();
-        let told = [Enqueued::Duplicate { of: Some(first), same: false }];
+        let told = [EnqueueOutcome::Duplicate { of: Some(first), same: false }];
         assert_eq!(said, told, "{change:?} differs from the first");
     }
 }
@@ -151,7 +151,7 @@ async fn an_id_is_remembered_after_its_message_is_dropped(t: &Bench) {
     let pruned = t.store().prune_messages(0, Duration::from_secs(86_400)).await.unwrap();
     assert_eq!(pruned.messages, 1);
     let again = t.store().enqueue(TENANT, vec![message("orders").id("shop", "a")]).await.unwrap();
-    assert_eq!(again, [Enqueued::Duplicate { of: None, same: true }]);
+    assert_eq!(again, [EnqueueOutcome::Duplicate { of: None, same: true }]);
 }
 
 async fn of_fifty_at_once_exactly_one_is_new(t: &Bench) {

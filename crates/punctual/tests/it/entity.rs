@@ -5,7 +5,7 @@ use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
 use punctual::flow::rules::entity::{NewState, Snapshot};
 use punctual::flow::store::entities::EntityOutcome;
-use punctual::{Enqueued, Entity, NewMessage};
+use punctual::{EnqueueOutcome, Entity, NewMessage};
 use serde_json::{Value, json};
 
 cases![
@@ -158,17 +158,17 @@ async fn ntf_3_states_come_with_their_messages(t: &Bench) {
         (1, state("1", json!({"status": "two"}), None)),
     ];
     let outcome = t.store().enqueue_with_states(TENANT, first.clone(), states.clone()).await.unwrap();
-    assert!(outcome.iter().all(|one| matches!(one, Enqueued::New(_))));
+    assert!(outcome.iter().all(|one| matches!(one, EnqueueOutcome::New(_))));
     assert_eq!(seen(t, "1").await.0, "two", "the last of a batch stands");
     put(t, "1", "three", None).await;
     let outcome = t.store().enqueue_with_states(TENANT, first, states).await.unwrap();
-    assert!(outcome.iter().all(|one| matches!(one, Enqueued::Duplicate { same: true, .. })));
+    assert!(outcome.iter().all(|one| matches!(one, EnqueueOutcome::Duplicate { same: true, .. })));
     assert_eq!(seen(t, "1").await.0, "three", "a duplicate tells nothing");
     let plain = NewMessage::new("booking.events", "booking.confirmed", "{}");
     let old = vec![(0, state("2", json!({"status": "x"}), Some(1)))];
     put(t, "2", "y", Some(2)).await;
     let outcome = t.store().enqueue_with_states(TENANT, vec![plain], old).await.unwrap();
-    assert!(matches!(outcome[..], [Enqueued::New(_)]), "the message is a fact, whatever its state");
+    assert!(matches!(outcome[..], [EnqueueOutcome::New(_)]), "the message is a fact, whatever its state");
     assert_eq!(seen(t, "2").await.0, "y");
 }
 

@@ -5,7 +5,7 @@ use crate::bench::{Bench, TENANT, abandon, fail, seconds};
 use crate::notification;
 use punctual::base::{limits, random};
 use punctual::queue::rules::attempt::Retry;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleAction;
 use punctual::{ClockMode, Engine, Work};
 use serde_json::json;
@@ -167,12 +167,12 @@ async fn plt_4_a_wait_that_is_asked_for_uses_up_no_attempt(t: &Bench) {
             t.say(&[item], SettleAction::Abandon { error: "busy".into(), retry }).await;
             t.advance(seconds(120)).await;
         }
-        let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+        let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
         assert_eq!(letters.len(), 1, "the third failure of life {life} is the last");
         let words: Vec<_> = letters[0].attempts.iter().skip(8 * life).map(|a| &*a.outcome).collect();
         let (snoozed, failed) = ("snoozed", "abandoned");
         assert_eq!(words, [snoozed, snoozed, failed, snoozed, snoozed, failed, snoozed, failed]);
-        t.store().replay(TENANT, Which::default(), false).await.unwrap();
+        t.store().replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     }
 }
 

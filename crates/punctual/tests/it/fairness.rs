@@ -3,7 +3,7 @@
 use crate::bench::{Bench, LEASE, message};
 use punctual::base::clock::Timestamp;
 use punctual::base::id::LaneId;
-use punctual::queue::rules::share::{Offer, plan};
+use punctual::queue::rules::share::{DueLane, plan};
 use punctual::queue::store::claims::ClaimRequest;
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ cases![plt_9_a_backlog_starves_nobody, plt_9_more_lanes_than_room_all_have_their
 /// Looks, shares the room and claims, as a worker does; answers the lanes it got from.
 async fn turn(t: &Bench, room: usize, turn: &mut usize) -> Vec<LaneId> {
     let view = t.store().ready_lanes(LaneId(0), 1_000).await.unwrap();
-    let offer = |lane| Offer { lane, handler: 0, since: Timestamp::MIN };
-    let offers: Vec<Offer> = view.lanes.iter().map(|l| offer(l.lane)).collect();
+    let offer = |lane| DueLane { lane, handler: 0, since: Timestamp::MIN };
+    let offers: Vec<DueLane> = view.lanes.iter().map(|l| offer(l.lane)).collect();
     let takes = plan(&offers, &[room], *turn);
     *turn += takes.len();
     let wish = ClaimRequest { owner: "tester".into(), lease: LEASE, takes };

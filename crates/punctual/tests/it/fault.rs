@@ -1,14 +1,14 @@
 //! A statement that fails in the middle of a verb leaves nothing of the verb behind.
 
 use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, message, seconds, wish};
-use punctual::Delivery;
+use punctual::InboxDelivery;
 use punctual::access::store::keys::Role;
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::{FencingToken, LaneId, Token};
 use punctual::database::clock::ClockMode;
 use punctual::database::store::Store;
 use punctual::jobs::store::leases::Holding;
-use punctual::queue::store::inbox::{Begun, InboxRetention, Mark};
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxRetention, ProcessingOutcome};
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use serde_json::json;
 use std::time::Duration;
@@ -133,22 +133,29 @@ async fn an_error_in_a_verb_on_a_lease_leaves_nothing(t: &Bench) {
 }
 
 async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
-    let delivery = || Delivery::new("shop", "1").lease(LEASE).max_attempts(2);
+    let delivery = || InboxDelivery::new("shop", "1").lease(LEASE).max_attempts(2);
     for what in 0..3 {
         shake!(t, "inbox_begin", |s| s.inbox_begin(TENANT, delivery()));
         shake!(t, "inbox_begin in progress", |s| s.inbox_begin(TENANT, delivery()));
         t.advance(LEASE).await;
         let again = t.store().inbox_begin(TENANT, delivery()).await.unwrap();
-        let Begun::Process { ticket, .. } = again else { panic!("{again:?}") };
+        let InboxBeginOutcome::Process { ticket, .. } = again else { panic!("{again:?}") };
         let error = String::from("no");
-        let mark =
-            [Mark::Failed { error: error.clone() }, Mark::Dead { error }, Mark::Processed][what].clone();
+        let mark = [
+            ProcessingOutcome::Failed { error: error.clone() },
+            ProcessingOutcome::Dead { error },
+            ProcessingOutcome::Processed,
+        ][what]
+            .clone();
         shake!(t, "inbox_mark", |s| s.inbox_mark(TENANT, ticket.clone(), mark.clone()));
         shake!(t, "inbox_replay", |s| s.inbox_replay(TENANT, Default::default(), false));
     }
-    t.store().inbox_begin(TENANT, Delivery::new("shop", "2").lease(LEASE).max_attempts(1)).await.unwrap();
+    t.store()
+        .inbox_begin(TENANT, InboxDelivery::new("shop", "2").lease(LEASE).max_attempts(1))
+        .await
+        .unwrap();
     t.advance(LEASE).await;
-    let last = || Delivery::new("shop", "2").lease(LEASE).max_attempts(1);
+    let last = || InboxDelivery::new("shop", "2").lease(LEASE).max_attempts(1);
     shake!(t, "inbox_begin of what dies", |s| s.inbox_begin(TENANT, last()));
     t.advance(seconds(60)).await;
     shake!(t, "prune_inbox", |s| s.prune_inbox(InboxRetention { finished: seconds(1), dead: seconds(1) }));

@@ -2,13 +2,13 @@
 //! answers. `PUNCTUAL_SEED` repeats a run.
 
 use crate::bench::{Bench, TENANT, seconds};
-use punctual::Delivery;
+use punctual::InboxDelivery;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::FencingToken;
 use punctual::base::random;
 use punctual::jobs::store::leases::{Acquisition, Holding, Release, Renewal};
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxFilter, InboxTicket, ProcessingOutcome};
 use punctual::queue::store::settle::SettleOutcome;
 use std::collections::BTreeMap;
 
@@ -124,21 +124,21 @@ async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
 
 /// What the model knows of a message.
 struct Message {
-    status: Status,
-    ticket: Option<Ticket>,
+    status: InboxStatus,
+    ticket: Option<InboxTicket>,
     attempts: u32,
     until: Timestamp,
 }
 
-fn told(m: &Message, now: Timestamp) -> Begun {
+fn told(m: &Message, now: Timestamp) -> InboxBeginOutcome {
     let attempts = m.attempts;
     match m.status {
-        Status::Processed => Begun::AlreadyProcessed { attempts },
-        Status::Dead => Begun::Dead { attempts },
-        Status::Processing if m.until > now => Begun::InProgress { attempts },
-        Status::Processing if attempts >= MAX_ATTEMPTS => Begun::Dead { attempts },
+        InboxStatus::Processed => InboxBeginOutcome::AlreadyProcessed { attempts },
+        InboxStatus::Dead => InboxBeginOutcome::Dead { attempts },
+        InboxStatus::Processing if m.until > now => InboxBeginOutcome::InProgress { attempts },
+        InboxStatus::Processing if attempts >= MAX_ATTEMPTS => InboxBeginOutcome::Dead { attempts },
         // To process: the ticket is not known beforehand.
-        _ => Begun::Conflict { attempts: attempts + 1 },
+        _ => InboxBeginOutcome::Conflict { attempts: attempts + 1 },
     }
 }
 
@@ -146,27 +146,31 @@ fn told(m: &Message, now: Timestamp) -> Begun {
 async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
     let mut dice = Dice::new();
     let mut model: BTreeMap<String, Message> = BTreeMap::new();
-    let mut known: Vec<Ticket> = Vec::new();
+    let mut known: Vec<InboxTicket> = Vec::new();
     for step in 0..STEPS {
         let (now, lease) = (t.now().await, seconds(1 + dice.below(3) as u64));
         match dice.below(6) {
             0 => drop(t.advance(seconds(1)).await),
             1 | 2 => {
                 let id = dice.pick(&["1", "2", "3", "4", "5", "6", "7", "8"]).to_string();
-                let delivery = Delivery::new("shop", &id).lease(lease).max_attempts(MAX_ATTEMPTS);
+                let delivery = InboxDelivery::new("shop", &id).lease(lease).max_attempts(MAX_ATTEMPTS);
                 let said = t.store().inbox_begin(TENANT, delivery).await.unwrap();
-                let expected = model.get(&id).map_or(Begun::Conflict { attempts: 1 }, |m| told(m, now));
+                let expected =
+                    model.get(&id).map_or(InboxBeginOutcome::Conflict { attempts: 1 }, |m| told(m, now));
                 match (said, expected) {
-                    (Begun::Process { ticket, attempts, lease_until }, Begun::Conflict { attempts: due }) => {
+                    (
+                        InboxBeginOutcome::Process { ticket, attempts, lease_until },
+                        InboxBeginOutcome::Conflict { attempts: due },
+                    ) => {
                         assert_eq!((attempts, lease_until), (due, now.plus(lease)), "step {step}");
-                        let (status, ticket) = (Status::Processing, Some(ticket));
+                        let (status, ticket) = (InboxStatus::Processing, Some(ticket));
                         known.extend(ticket.clone());
                         model.insert(id, Message { status, ticket, attempts, until: lease_until });
                     }
                     (said, expected) => {
                         assert_eq!(said, expected, "step {step}");
-                        if matches!(said, Begun::Dead { .. }) {
-                            model.get_mut(&id).unwrap().status = Status::Dead;
+                        if matches!(said, InboxBeginOutcome::Dead { .. }) {
+                            model.get_mut(&id).unwrap().status = InboxStatus::Dead;
                         }
                     }
                 }
@@ -175,14 +179,15 @@ async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
                 let ticket = dice.pick(&known).clone();
                 let message = model.get_mut(&ticket.message_id).unwrap();
                 let error = String::from("no");
-                let failed = if message.attempts >= MAX_ATTEMPTS { Status::Dead } else { Status::Failed };
+                let failed =
+                    if message.attempts >= MAX_ATTEMPTS { InboxStatus::Dead } else { InboxStatus::Failed };
                 let (mark, after) = match dice.below(4) {
-                    0 => (Mark::Processed, Status::Processed),
-                    1 => (Mark::Dead { error }, Status::Dead),
-                    _ => (Mark::Failed { error }, failed),
+                    0 => (ProcessingOutcome::Processed, InboxStatus::Processed),
+                    1 => (ProcessingOutcome::Dead { error }, InboxStatus::Dead),
+                    _ => (ProcessingOutcome::Failed { error }, failed),
                 };
                 let expected = match (message.ticket.as_ref() == Some(&ticket), message.status) {
-                    (true, Status::Processing) => SettleOutcome::Done,
+                    (true, InboxStatus::Processing) => SettleOutcome::Done,
                     (true, status) if status == after => SettleOutcome::AlreadyFinished,
                     _ => SettleOutcome::LostClaim,
                 };
@@ -195,10 +200,10 @@ async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
             5 => {
                 let moved = t.store().inbox_replay(TENANT, InboxFilter::default(), false).await.unwrap();
                 let dead: Vec<&mut Message> =
-                    model.values_mut().filter(|m| m.status == Status::Dead).collect();
+                    model.values_mut().filter(|m| m.status == InboxStatus::Dead).collect();
                 assert_eq!(moved.ids.len(), dead.len(), "step {step}");
                 for message in dead {
-                    (message.status, message.ticket, message.attempts) = (Status::Failed, None, 0);
+                    (message.status, message.ticket, message.attempts) = (InboxStatus::Failed, None, 0);
                 }
             }
             _ => {}

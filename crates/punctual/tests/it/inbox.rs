@@ -8,11 +8,13 @@ use crate::bench::{Bench, LEASE, TENANT, seconds};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
 use punctual::database::store::Store;
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{
+    InboxBeginOutcome, InboxFilter, InboxMessage, InboxTicket, ProcessingOutcome,
+};
 use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::TemporaryStore;
-use punctual::{Delivery, Error};
+use punctual::{Error, InboxDelivery};
 use tokio::task::JoinSet;
 
 cases![
@@ -37,49 +39,49 @@ cases![
     plt_29_a_wrong_delivery_is_refused,
 ];
 
-pub fn delivery(id: &str) -> Delivery {
-    Delivery::new("shop", id).lease(LEASE).max_attempts(3)
+pub fn delivery(id: &str) -> InboxDelivery {
+    InboxDelivery::new("shop", id).lease(LEASE).max_attempts(3)
 }
 
-pub async fn begin(store: &Store, delivery: Delivery) -> Begun {
+pub async fn begin(store: &Store, delivery: InboxDelivery) -> InboxBeginOutcome {
     store.inbox_begin(TENANT, delivery).await.unwrap()
 }
 
 /// The ticket of a delivery that must be told to process, and which attempt it is.
-pub async fn ticket(t: &Bench, delivery: Delivery) -> (Ticket, u32) {
+pub async fn ticket(t: &Bench, delivery: InboxDelivery) -> (InboxTicket, u32) {
     match begin(t.store(), delivery).await {
-        Begun::Process { ticket, attempts, .. } => (ticket, attempts),
+        InboxBeginOutcome::Process { ticket, attempts, .. } => (ticket, attempts),
         other => panic!("it should be processed, but {other:?}"),
     }
 }
 
-pub async fn mark(t: &Bench, ticket: &Ticket, mark: Mark) -> SettleOutcome {
+pub async fn mark(t: &Bench, ticket: &InboxTicket, mark: ProcessingOutcome) -> SettleOutcome {
     t.store().inbox_mark(TENANT, ticket.clone(), mark).await.unwrap()
 }
 
-pub fn failed(error: &str) -> Mark {
-    Mark::Failed { error: error.into() }
+pub fn failed(error: &str) -> ProcessingOutcome {
+    ProcessingOutcome::Failed { error: error.into() }
 }
 
-pub fn dead(error: &str) -> Mark {
-    Mark::Dead { error: error.into() }
+pub fn dead(error: &str) -> ProcessingOutcome {
+    ProcessingOutcome::Dead { error: error.into() }
 }
 
-pub async fn all(t: &Bench) -> Vec<Received> {
+pub async fn all(t: &Bench) -> Vec<InboxMessage> {
     t.store().inbox(TENANT, InboxFilter::default(), 100).await.unwrap()
 }
 
 /// PLT-16: with a lease.
 async fn plt_16_a_new_message_is_to_be_processed(t: &Bench) {
     let begun = begin(t.store(), delivery("1").hash("h")).await;
-    let Begun::Process { ticket, attempts, lease_until } = begun else { panic!("{begun:?}") };
+    let InboxBeginOutcome::Process { ticket, attempts, lease_until } = begun else { panic!("{begun:?}") };
     assert_eq!((attempts, lease_until), (1, TemporaryStore::START.plus(LEASE)));
     let row = all(t).await.remove(0);
     assert_eq!((row.source, row.message_id, row.hash.as_deref()), ("shop".into(), "1".into(), Some("h")));
-    assert_eq!((row.status, row.attempts, row.finished_at), (Status::Processing, 1, None));
-    assert_eq!(mark(t, &ticket, Mark::Processed).await, SettleOutcome::Done);
+    assert_eq!((row.status, row.attempts, row.finished_at), (InboxStatus::Processing, 1, None));
+    assert_eq!(mark(t, &ticket, ProcessingOutcome::Processed).await, SettleOutcome::Done);
     let row = all(t).await.remove(0);
-    assert_eq!((row.status, row.finished_at), (Status::Processed, Some(TemporaryStore::START)));
+    assert_eq!((row.status, row.finished_at), (InboxStatus::Processed, Some(TemporaryStore::START)));
 }
 
 /// PLT-16
@@ -87,33 +89,36 @@ async fn plt_16_a_second_delivery_is_told_that_it_is_in_progress(t: &Bench) {
     ticket(t, delivery("1")).await;
     for _ in 0..3 {
         t.advance(LEASE / 4).await;
-        assert_eq!(begin(t.store(), delivery("1")).await, Begun::InProgress { attempts: 1 });
+        assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::InProgress { attempts: 1 });
     }
 }
 
 /// PLT-16: also when its lease would have ended, and whatever is said afterwards.
 async fn plt_16_a_processed_message_is_processed_for_ever(t: &Bench) {
     let (ticket, _) = ticket(t, delivery("1")).await;
-    mark(t, &ticket, Mark::Processed).await;
+    mark(t, &ticket, ProcessingOutcome::Processed).await;
     t.advance(10 * LEASE).await;
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::AlreadyProcessed { attempts: 1 });
     assert_eq!(mark(t, &ticket, failed("no")).await, SettleOutcome::LostClaim);
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::AlreadyProcessed { attempts: 1 });
 }
 
 /// PLT-16: same id, other hash; a delivery without a hash is compared with nothing.
 async fn plt_16_other_content_is_a_conflict(t: &Bench) {
     let (first, _) = ticket(t, delivery("1").hash("a")).await;
-    assert_eq!(begin(t.store(), delivery("1").hash("b")).await, Begun::Conflict { attempts: 1 });
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::InProgress { attempts: 1 });
-    mark(t, &first, Mark::Processed).await;
-    assert_eq!(begin(t.store(), delivery("1").hash("b")).await, Begun::Conflict { attempts: 1 });
-    assert_eq!(begin(t.store(), delivery("1").hash("a")).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("1").hash("b")).await, InboxBeginOutcome::Conflict { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::InProgress { attempts: 1 });
+    mark(t, &first, ProcessingOutcome::Processed).await;
+    assert_eq!(begin(t.store(), delivery("1").hash("b")).await, InboxBeginOutcome::Conflict { attempts: 1 });
+    assert_eq!(
+        begin(t.store(), delivery("1").hash("a")).await,
+        InboxBeginOutcome::AlreadyProcessed { attempts: 1 }
+    );
     // The first hash that is known is the one that counts.
     let (second, _) = ticket(t, delivery("2")).await;
     mark(t, &second, failed("no")).await;
     ticket(t, delivery("2").hash("a")).await;
-    assert_eq!(begin(t.store(), delivery("2").hash("b")).await, Begun::Conflict { attempts: 2 });
+    assert_eq!(begin(t.store(), delivery("2").hash("b")).await, InboxBeginOutcome::Conflict { attempts: 2 });
 }
 
 async fn acme(t: &Bench) -> Tenant {
@@ -126,9 +131,9 @@ async fn acme(t: &Bench) -> Tenant {
 async fn plt_16_the_loser_of_a_race_is_told_of_other_content() {
     let t = &Bench::postgres().await;
     for (hash, wanted) in [
-        (Some("a"), Begun::InProgress { attempts: 1 }),
-        (Some("b"), Begun::Conflict { attempts: 1 }),
-        (None, Begun::InProgress { attempts: 1 }),
+        (Some("a"), InboxBeginOutcome::InProgress { attempts: 1 }),
+        (Some("b"), InboxBeginOutcome::Conflict { attempts: 1 }),
+        (None, InboxBeginOutcome::InProgress { attempts: 1 }),
     ] {
         let (mut other, connection) =
             tokio_postgres::connect(t.place.url(), tokio_postgres::NoTls).await.unwrap();
@@ -142,7 +147,7 @@ async fn plt_16_the_loser_of_a_race_is_told_of_other_content() {
              values (1, 'shop', '{id}', 'a', 'processing', 'x{id}', 1, 3, {lease_until}, 0, 0)"
         );
         first.batch_execute(&insert).await.unwrap();
-        let delivery = Delivery { hash: hash.map(str::to_owned), ..delivery(id) };
+        let delivery = InboxDelivery { hash: hash.map(str::to_owned), ..delivery(id) };
         let store = t.another().await;
         let beginning = tokio::spawn(async move { begin(&store, delivery).await });
         crate::sequence::until_blocked(t).await;
@@ -155,12 +160,12 @@ async fn plt_16_the_loser_of_a_race_is_told_of_other_content() {
 async fn plt_16_the_key_is_tenant_source_and_id(t: &Bench) {
     let acme = acme(t).await;
     let (mine, _) = ticket(t, delivery("1")).await;
-    ticket(t, Delivery::new("web", "1")).await;
+    ticket(t, InboxDelivery::new("web", "1")).await;
     ticket(t, delivery("2")).await;
     let theirs = t.store().inbox_begin(acme, delivery("1")).await.unwrap();
-    assert!(matches!(theirs, Begun::Process { attempts: 1, .. }), "{theirs:?}");
+    assert!(matches!(theirs, InboxBeginOutcome::Process { attempts: 1, .. }), "{theirs:?}");
     let before = t.dump().await;
-    for word in [Mark::Processed, failed("no"), dead("no")] {
+    for word in [ProcessingOutcome::Processed, failed("no"), dead("no")] {
         let said = t.store().inbox_mark(acme, mine.clone(), word).await.unwrap();
         assert_eq!(said, SettleOutcome::LostClaim, "their message of this id is another one");
     }
@@ -179,12 +184,14 @@ async fn plt_16_of_many_at_once_one_processes(t: &Bench) {
             tasks.spawn(async move { begin(&store, delivery).await });
         }
         let said = tasks.join_all().await;
-        let mut tickets: Vec<&Ticket> = said
+        let mut tickets: Vec<&InboxTicket> = said
             .iter()
-            .filter_map(|b| if let Begun::Process { ticket, .. } = b { Some(ticket) } else { None })
+            .filter_map(
+                |b| if let InboxBeginOutcome::Process { ticket, .. } = b { Some(ticket) } else { None },
+            )
             .collect();
         assert_eq!(tickets.len(), 1, "round {round}: {said:?}");
-        let others = said.iter().filter(|b| matches!(b, Begun::InProgress { .. })).count();
+        let others = said.iter().filter(|b| matches!(b, InboxBeginOutcome::InProgress { .. })).count();
         assert_eq!(others, 7, "round {round}: {said:?}");
         if round % 3 == 0 {
             mark(t, tickets.remove(0), failed("no")).await;
@@ -198,12 +205,12 @@ async fn plt_16_of_many_at_once_one_processes(t: &Bench) {
 async fn plt_17_a_crash_frees_the_message_when_its_lease_ends(t: &Bench) {
     let (lost, _) = ticket(t, delivery("1")).await;
     t.advance(LEASE - std::time::Duration::from_micros(1)).await;
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::InProgress { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::InProgress { attempts: 1 });
     t.advance(std::time::Duration::from_micros(1)).await;
     let (own, attempts) = ticket(t, delivery("1")).await;
     assert_eq!(attempts, 2);
     assert_ne!(own.token, lost.token);
-    assert_eq!(mark(t, &own, Mark::Processed).await, SettleOutcome::Done);
+    assert_eq!(mark(t, &own, ProcessingOutcome::Processed).await, SettleOutcome::Done);
 }
 
 /// PLT-17
@@ -211,10 +218,10 @@ async fn plt_17_a_failed_message_is_free_at_once(t: &Bench) {
     let (first, _) = ticket(t, delivery("1")).await;
     assert_eq!(mark(t, &first, failed("the shop is closed")).await, SettleOutcome::Done);
     let row = all(t).await.remove(0);
-    assert_eq!((row.status, row.error.as_deref()), (Status::Failed, Some("the shop is closed")));
+    assert_eq!((row.status, row.error.as_deref()), (InboxStatus::Failed, Some("the shop is closed")));
     let (second, attempts) = ticket(t, delivery("1")).await;
     assert_eq!(attempts, 2);
-    mark(t, &second, Mark::Processed).await;
+    mark(t, &second, ProcessingOutcome::Processed).await;
     assert_eq!(all(t).await[0].error, None, "it went well in the end");
 }
 
@@ -225,12 +232,12 @@ async fn plt_17_after_the_last_attempt_it_is_dead(t: &Bench) {
         assert_eq!(attempts, n);
         assert_eq!(mark(t, &ticket, failed(&format!("error {n}"))).await, SettleOutcome::Done);
     }
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::Dead { attempts: 3 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::Dead { attempts: 3 });
     let (at_once, _) = ticket(t, delivery("2")).await;
     assert_eq!(mark(t, &at_once, dead("cannot be read")).await, SettleOutcome::Done);
-    assert_eq!(begin(t.store(), delivery("2")).await, Begun::Dead { attempts: 1 });
+    assert_eq!(begin(t.store(), delivery("2")).await, InboxBeginOutcome::Dead { attempts: 1 });
     let errors: Vec<_> = all(t).await.into_iter().map(|r| (r.status, r.error.unwrap())).collect();
-    assert_eq!(errors, [(Status::Dead, "error 3".into()), (Status::Dead, "cannot be read".into())]);
+    assert_eq!(errors, [(InboxStatus::Dead, "error 3".into()), (InboxStatus::Dead, "cannot be read".into())]);
 }
 
 /// PLT-17: nobody ever says that it failed.
@@ -239,15 +246,15 @@ async fn plt_17_a_message_that_kills_its_workers_dies(t: &Bench) {
         assert_eq!(ticket(t, delivery("1")).await.1, n);
         t.advance(LEASE).await;
     }
-    assert_eq!(begin(t.store(), delivery("1")).await, Begun::Dead { attempts: 3 });
+    assert_eq!(begin(t.store(), delivery("1")).await, InboxBeginOutcome::Dead { attempts: 3 });
     let row = all(t).await.remove(0);
     assert!(row.error.unwrap().contains("the lease of attempt 3 ran out"));
-    assert_eq!(row.status, Status::Dead);
+    assert_eq!(row.status, InboxStatus::Dead);
 }
 
 /// PLT-17: work that took longer than its lease is not done again for nothing.
 async fn plt_17_a_late_word_counts_until_somebody_else_has_it(t: &Bench) {
-    for (n, word) in [Mark::Processed, failed("no"), dead("no")].into_iter().enumerate() {
+    for (n, word) in [ProcessingOutcome::Processed, failed("no"), dead("no")].into_iter().enumerate() {
         let (ticket, _) = ticket(t, delivery(&n.to_string())).await;
         t.advance(10 * LEASE).await;
         assert_eq!(mark(t, &ticket, word).await, SettleOutcome::Done);
@@ -256,7 +263,7 @@ async fn plt_17_a_late_word_counts_until_somebody_else_has_it(t: &Bench) {
 
 /// PLT-17: an answer that was lost on its way can be asked for again.
 async fn plt_17_the_same_word_twice_is_told_so(t: &Bench) {
-    for (n, word) in [Mark::Processed, failed("no"), dead("no")].into_iter().enumerate() {
+    for (n, word) in [ProcessingOutcome::Processed, failed("no"), dead("no")].into_iter().enumerate() {
         let (ticket, _) = ticket(t, delivery(&n.to_string())).await;
         assert_eq!(mark(t, &ticket, word.clone()).await, SettleOutcome::Done);
         let before = t.dump().await;
@@ -266,9 +273,11 @@ async fn plt_17_the_same_word_twice_is_told_so(t: &Bench) {
 }
 
 /// A ticket whose message somebody else has, or has finished, in every state there is.
-async fn stale(t: &Bench, word: &Mark) -> Vec<Ticket> {
+async fn stale(t: &Bench, word: &ProcessingOutcome) -> Vec<InboxTicket> {
     let mut stale = Vec::new();
-    for (n, after) in [None, Some(Mark::Processed), Some(failed("no")), Some(dead("no"))].iter().enumerate() {
+    for (n, after) in
+        [None, Some(ProcessingOutcome::Processed), Some(failed("no")), Some(dead("no"))].iter().enumerate()
+    {
         let (lost, _) = ticket(t, delivery(&n.to_string())).await;
         t.advance(LEASE).await;
         let (own, _) = ticket(t, delivery(&n.to_string())).await;
@@ -287,7 +296,7 @@ async fn stale(t: &Bench, word: &Mark) -> Vec<Ticket> {
     stale
 }
 
-async fn says(t: &Bench, word: Mark) {
+async fn says(t: &Bench, word: ProcessingOutcome) {
     let stale = stale(t, &word).await;
     let before = t.dump().await;
     for ticket in &stale {
@@ -299,7 +308,7 @@ async fn says(t: &Bench, word: Mark) {
 
 /// PLT-17
 async fn plt_17_a_stale_completion_changes_nothing(t: &Bench) {
-    says(t, Mark::Processed).await;
+    says(t, ProcessingOutcome::Processed).await;
 }
 
 /// PLT-17
@@ -315,10 +324,11 @@ async fn plt_17_a_stale_death_changes_nothing(t: &Bench) {
 async fn plt_17_an_unknown_message_is_not_found(t: &Bench) {
     let (known, _) = ticket(t, delivery("1")).await;
     let before = t.dump().await;
-    for unknown in
-        [Ticket { source: "web".into(), ..known.clone() }, Ticket { message_id: "2".into(), ..known.clone() }]
-    {
-        assert_eq!(mark(t, &unknown, Mark::Processed).await, SettleOutcome::NotFound);
+    for unknown in [
+        InboxTicket { source: "web".into(), ..known.clone() },
+        InboxTicket { message_id: "2".into(), ..known.clone() },
+    ] {
+        assert_eq!(mark(t, &unknown, ProcessingOutcome::Processed).await, SettleOutcome::NotFound);
     }
     before.assert_equals(&t.dump().await, "a word about an unknown message");
 }
@@ -332,7 +342,7 @@ async fn plt_17_it_is_known_when_it_came_first_and_last(t: &Bench) {
         let row = all(t).await.remove(0);
         assert_eq!((row.first_seen, row.last_seen), (TemporaryStore::START, last));
         if told == 1 {
-            mark(t, &first, Mark::Processed).await;
+            mark(t, &first, ProcessingOutcome::Processed).await;
         }
         last = t.advance(seconds(1)).await;
     }
@@ -347,14 +357,19 @@ async fn plt_17_completing_beside_a_new_delivery_one_wins(t: &Bench) {
         t.advance(LEASE).await;
         let completing = {
             let (a, old) = (a.clone(), old.clone());
-            tokio::spawn(async move { a.inbox_mark(TENANT, old, Mark::Processed).await.unwrap() })
+            tokio::spawn(
+                async move { a.inbox_mark(TENANT, old, ProcessingOutcome::Processed).await.unwrap() },
+            )
         };
         let (b, again) = (b.clone(), delivery(&id));
         let beginning = tokio::spawn(async move { begin(&b, again).await });
         match (completing.await.unwrap(), beginning.await.unwrap()) {
-            (SettleOutcome::Done, Begun::AlreadyProcessed { .. } | Begun::InProgress { .. }) => {}
-            (SettleOutcome::LostClaim, Begun::Process { ticket, .. }) => {
-                assert_eq!(mark(t, &ticket, Mark::Processed).await, SettleOutcome::Done);
+            (
+                SettleOutcome::Done,
+                InboxBeginOutcome::AlreadyProcessed { .. } | InboxBeginOutcome::InProgress { .. },
+            ) => {}
+            (SettleOutcome::LostClaim, InboxBeginOutcome::Process { ticket, .. }) => {
+                assert_eq!(mark(t, &ticket, ProcessingOutcome::Processed).await, SettleOutcome::Done);
             }
             other => panic!("round {round}: {other:?}"),
         }
@@ -364,7 +379,7 @@ async fn plt_17_completing_beside_a_new_delivery_one_wins(t: &Bench) {
 /// PLT-29
 async fn plt_29_a_wrong_delivery_is_refused(t: &Bench) {
     let before = t.dump().await;
-    let wrong = Delivery::new("", "x".repeat(256)).lease(seconds(0)).max_attempts(0);
+    let wrong = InboxDelivery::new("", "x".repeat(256)).lease(seconds(0)).max_attempts(0);
     let said = t.store().inbox_begin(TENANT, wrong).await.unwrap_err();
     let Error::Invalid(problems) = said else { panic!("{said}") };
     assert_eq!(problems.0.len(), 4, "{problems}");

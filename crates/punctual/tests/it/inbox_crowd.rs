@@ -4,11 +4,11 @@ use crate::bench::TENANT;
 use crate::engine::{Live, SOON};
 use crate::poison::{Notes, Worker, hired};
 use punctual::base::clock::monotonic;
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxFilter, ProcessingOutcome};
 use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::Backend;
-use punctual::{Delivery, Engine};
+use punctual::{Engine, InboxDelivery};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,14 +38,15 @@ async fn delivering_process() {
                     return;
                 }
                 let message = n * MESSAGES / DELIVERIES_EACH;
-                let delivery = Delivery::new("shop", message.to_string()).hash("same");
+                let delivery = InboxDelivery::new("shop", message.to_string()).hash("same");
                 match store.inbox_begin(TENANT, delivery).await.unwrap() {
-                    Begun::Process { ticket, .. } => {
+                    InboxBeginOutcome::Process { ticket, .. } => {
                         pen.line(i64::try_from(message).unwrap());
-                        let said = store.inbox_mark(TENANT, ticket, Mark::Processed).await.unwrap();
+                        let said =
+                            store.inbox_mark(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap();
                         assert_eq!(said, SettleOutcome::Done);
                     }
-                    Begun::InProgress { .. } | Begun::AlreadyProcessed { .. } => {}
+                    InboxBeginOutcome::InProgress { .. } | InboxBeginOutcome::AlreadyProcessed { .. } => {}
                     other => panic!("nobody fails here, but {other:?}"),
                 }
             }
@@ -78,7 +79,7 @@ async fn crowd(backend: Backend) {
     assert!(twice.is_empty(), "each by one delivery, but {twice:?}");
     let rows = engine.store().inbox(TENANT, InboxFilter::default(), 1_000).await.unwrap();
     assert_eq!(rows.len(), MESSAGES);
-    assert!(rows.iter().all(|r| r.status == Status::Processed && r.attempts == 1));
+    assert!(rows.iter().all(|r| r.status == InboxStatus::Processed && r.attempts == 1));
     println!("{backend:?}: 10,000 deliveries of {MESSAGES} messages in {:?}", begun.elapsed());
 }
 
@@ -99,8 +100,8 @@ async fn plt_16_of_ten_thousand_deliveries_each_message_is_processed_once_on_pos
 /// How long the process that is killed would have had.
 const LEASE: Duration = Duration::from_secs(2);
 
-fn delivery() -> Delivery {
-    Delivery::new("shop", "7").lease(LEASE)
+fn delivery() -> InboxDelivery {
+    InboxDelivery::new("shop", "7").lease(LEASE)
 }
 
 /// The process of `plt_17_…`: begins, and never says what became of it.
@@ -109,7 +110,7 @@ async fn doomed_process() {
     let Some((database, pen)) = hired() else { return };
     let engine = Engine::builder(database).pool_size(2).without_migrations().open().await.unwrap();
     let told = engine.store().inbox_begin(TENANT, delivery()).await.unwrap();
-    assert!(matches!(told, Begun::Process { attempts: 1, .. }), "{told:?}");
+    assert!(matches!(told, InboxBeginOutcome::Process { attempts: 1, .. }), "{told:?}");
     pen.line(1);
     std::future::pending().await
 }
@@ -130,8 +131,8 @@ async fn killed(backend: Backend) {
     let ticket = loop {
         assert!(begun.elapsed() < SOON, "it should be free by now");
         match engine.store().inbox_begin(TENANT, delivery()).await.unwrap() {
-            Begun::InProgress { attempts: 1 } => refused += 1,
-            Begun::Process { ticket, attempts: 2, lease_until } => {
+            InboxBeginOutcome::InProgress { attempts: 1 } => refused += 1,
+            InboxBeginOutcome::Process { ticket, attempts: 2, lease_until } => {
                 assert!(lease_until >= end.plus(LEASE), "not before the lease of the first had ended");
                 break ticket;
             }
@@ -141,7 +142,7 @@ async fn killed(backend: Backend) {
     };
     assert!(refused > 0, "the kill came too late to show anything");
     assert_eq!(
-        engine.store().inbox_mark(TENANT, ticket, Mark::Processed).await.unwrap(),
+        engine.store().inbox_mark(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap(),
         SettleOutcome::Done
     );
 }

@@ -5,8 +5,8 @@ use crate::bench::{
     Bench, LEASE, SEED, TENANT, abandon, claim_from, fail, ids, message, new_ids, seconds, settle_with,
 };
 use punctual::database::store::Store;
-use punctual::queue::store::claims::Claimed;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::claims::ClaimedItem;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -42,7 +42,7 @@ where
     (a.await.expect("no panic"), b.await.expect("no panic"))
 }
 
-async fn say(store: Store, items: Vec<Claimed>, word: SettleAction) -> Vec<SettleOutcome> {
+async fn say(store: Store, items: Vec<ClaimedItem>, word: SettleAction) -> Vec<SettleOutcome> {
     let words = items.iter().map(|i| (i.message.id, word.clone())).collect();
     settle_with(&store, items[0].token.clone(), words).await
 }
@@ -66,7 +66,7 @@ async fn plt_2_of_two_settlements_one_wins(t: &Bench) {
         assert!(one, "exactly one wins: {first:?} {second:?}");
         let expected = if won(&first) || other == SettleAction::Ack { 0 } else { 2 };
         assert_eq!(t.whereabouts().await.len(), expected, "the winner's word ({other:?}) counts");
-        t.store().purge(TENANT, Which::default(), false).await.unwrap();
+        t.store().purge(TENANT, DeadLetterFilter::default(), false).await.unwrap();
         t.advance(seconds(60)).await;
         let rest = t.claim(lane, 10).await;
         if !rest.is_empty() {
@@ -243,7 +243,8 @@ async fn plt_4_of_two_replays_each_letter_moves_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "l", "m"]).await;
-        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
+        let replay =
+            |s: Store| async move { s.replay(TENANT, DeadLetterFilter::default(), false).await.unwrap().ids };
         let (first, second) = both(replay(a.clone()), replay(b.clone())).await;
         assert_eq!(first.len() + second.len(), 3, "each told once: {first:?} {second:?}");
         let items = t.claim(lane, 10).await;
@@ -258,8 +259,10 @@ async fn replaying_beside_purging_moves_each_letter_once(t: &Bench) {
     let (a, b) = (t.another().await, t.another().await);
     for _ in 0..ROUNDS {
         some_dead(t, &["k", "k", "l"]).await;
-        let replay = |s: Store| async move { s.replay(TENANT, Which::default(), false).await.unwrap().ids };
-        let purge = |s: Store| async move { s.purge(TENANT, Which::default(), false).await.unwrap().ids };
+        let replay =
+            |s: Store| async move { s.replay(TENANT, DeadLetterFilter::default(), false).await.unwrap().ids };
+        let purge =
+            |s: Store| async move { s.purge(TENANT, DeadLetterFilter::default(), false).await.unwrap().ids };
         let (back, gone) = both(replay(a.clone()), purge(b.clone())).await;
         assert_eq!(back.len() + gone.len(), 2, "each told once: {back:?} {gone:?}");
         t.assert_sound().await;

@@ -23,7 +23,7 @@ use punctual::engine::{Chosen, Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::failure;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::store::claims::ClaimRequest;
 use punctual::{Engine, NotSent, Problems};
@@ -279,7 +279,7 @@ async fn ntf_10_a_providers_own_template_invites(t: &Bench) {
 
 /// NTF-24: a channel's own number of tries holds for its invitations; later reminders still go.
 async fn ntf_24_a_channels_tries_hold_for_invitations(t: &Bench) {
-    let twice = Patience { max_attempts: 2, ..failure::patience() };
+    let twice = RetryPolicy { max_attempts: 2, ..failure::patience() };
     let twice = policy(|policy| policy.patience = Some(twice));
     let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", twice)).await;
     publish(&engine, survey(|_| {})).await;
@@ -314,7 +314,7 @@ async fn ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel(t: &Bench) {
 /// NTF-24: a channel with more tries waits 16 minutes before the sixth: 1, 2, 4, 8, 16, each up to a tenth
 /// less.
 async fn ntf_24_a_sixth_try_waits_sixteen_minutes(t: &Bench) {
-    let six = Patience { max_attempts: 6, ..failure::patience() };
+    let six = RetryPolicy { max_attempts: 6, ..failure::patience() };
     let six = policy(|policy| policy.patience = Some(six));
     let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", six)).await;
     publish(&engine, survey(|_| {})).await;

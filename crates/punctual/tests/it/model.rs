@@ -13,9 +13,9 @@ use punctual::base::id::{LaneId, MessageId};
 use punctual::base::random;
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::rules::claim;
-use punctual::queue::rules::queue::Settings;
+use punctual::queue::rules::queue::QueueSettings;
 use punctual::queue::store::claims::ClaimRequest;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use punctual::testing::Backend;
 use serde_json::json;
@@ -111,7 +111,7 @@ impl Pair {
         let (mut lanes, mut known) = (Vec::new(), BTreeMap::new());
         for (topic, settings) in TOPICS.iter().zip(settings) {
             let id = bench.lane_with(topic, settings.clone()).await;
-            let settings = Settings::default().changed_by(settings.as_object().unwrap()).unwrap();
+            let settings = QueueSettings::default().changed_by(settings.as_object().unwrap()).unwrap();
             let lane = Lane { paused: false, patience: settings.patience(), dead_head: settings.dead_head };
             known.insert(id, lane);
             lanes.push(id);
@@ -164,7 +164,7 @@ impl Pair {
         let got = self.bench.store().claim(wish).await.unwrap();
         let known = self.model.claims.len();
         let groups = self.model.claim(&takes, lease);
-        let mut real: Vec<Vec<claim::Item>> = Vec::new();
+        let mut real: Vec<Vec<claim::ClaimItem>> = Vec::new();
         let mut tokens = Vec::new();
         for item in got.items {
             match tokens.iter().position(|t| *t == item.token) {
@@ -175,7 +175,7 @@ impl Pair {
                 }
             }
         }
-        let all = |groups: &[Vec<claim::Item>]| -> BTreeSet<Vec<String>> {
+        let all = |groups: &[Vec<claim::ClaimItem>]| -> BTreeSet<Vec<String>> {
             groups.iter().map(|g| g.iter().map(|i| format!("{i:?}")).collect()).collect()
         };
         assert_eq!(all(&real), all(&groups), "what is claimed together");
@@ -188,7 +188,7 @@ impl Pair {
     async fn settle(&mut self, claim: usize, words: &[(usize, Said)]) {
         let held = &self.model.claims[claim];
         // A number beyond the items is somebody else's message.
-        let id = |n: usize| held.items.get(n).map_or(MessageId(1_000_000), claim::Item::message);
+        let id = |n: usize| held.items.get(n).map_or(MessageId(1_000_000), claim::ClaimItem::message);
         let words: Vec<_> = words.iter().map(|(n, said)| (id(*n), said.word())).collect();
         let settlement = Settlement { token: held.token.clone(), words: words.clone() };
         let said = self.bench.store().settle(vec![settlement], None, SEED).await.unwrap();
@@ -223,11 +223,11 @@ impl Pair {
 
     async fn move_dead(&mut self, again: bool) {
         let store = self.bench.store();
-        let known = store.dead_letters(TENANT, Which::default(), 1_000).await.unwrap();
+        let known = store.dead_letters(TENANT, DeadLetterFilter::default(), 1_000).await.unwrap();
         let moved = if again {
-            store.replay(TENANT, Which::default(), false).await.unwrap()
+            store.replay(TENANT, DeadLetterFilter::default(), false).await.unwrap()
         } else {
-            store.purge(TENANT, Which::default(), false).await.unwrap()
+            store.purge(TENANT, DeadLetterFilter::default(), false).await.unwrap()
         };
         assert_eq!(moved.ids, known.iter().map(|l| l.id).collect::<Vec<_>>());
         let ids: BTreeSet<_> = known.iter().map(|l| l.message.id).collect();
@@ -327,8 +327,8 @@ fn sorted_items(mut row: Vec<Option<String>>) -> Vec<Option<String>> {
 }
 
 /// The order of a claim's items says nothing.
-fn by_id(mut items: Vec<claim::Item>) -> String {
-    items.sort_by_key(claim::Item::message);
+fn by_id(mut items: Vec<claim::ClaimItem>) -> String {
+    items.sort_by_key(claim::ClaimItem::message);
     claim::write(&items)
 }
 

@@ -4,9 +4,9 @@
 use crate::bench::SEED;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId, Token};
-use punctual::queue::rules::attempt::{Patience, Verdict, is_snooze};
-use punctual::queue::rules::claim::Item;
-use punctual::queue::rules::queue::DeadHead;
+use punctual::queue::rules::attempt::{RetryDecision, RetryPolicy, is_snooze};
+use punctual::queue::rules::claim::ClaimItem;
+use punctual::queue::rules::queue::DeadHeadPolicy;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +19,8 @@ type Turn = (Timestamp, MessageId);
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub paused: bool,
-    pub patience: Patience,
-    pub dead_head: DeadHead,
+    pub patience: RetryPolicy,
+    pub dead_head: DeadHeadPolicy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,8 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Held {
     pub token: Token,
-    pub items: Vec<Item>,
-    pub open: Vec<Item>,
+    pub items: Vec<ClaimItem>,
+    pub open: Vec<ClaimItem>,
     pub lease_until: Timestamp,
     pub started: bool,
     pub ending: Ending,
@@ -100,8 +100,8 @@ impl Model {
     }
 
     /// What a claim of these lanes hands out, in groups that share a token.
-    pub fn claim(&mut self, takes: &[(LaneId, usize)], lease: Duration) -> Vec<Vec<Item>> {
-        let mut taken: Vec<(Turn, Item)> = Vec::new();
+    pub fn claim(&mut self, takes: &[(LaneId, usize)], lease: Duration) -> Vec<Vec<ClaimItem>> {
+        let mut taken: Vec<(Turn, ClaimItem)> = Vec::new();
         for (lane, quota) in takes {
             if self.lanes[lane].paused {
                 continue;
@@ -114,17 +114,18 @@ impl Model {
                 .collect();
             for (place, w) in due {
                 self.work.remove(&place);
-                let item = Item(place.2, *lane, w.attempts + 1, w.unstarted, w.key);
+                let item = ClaimItem(place.2, *lane, w.attempts + 1, w.unstarted, w.key);
                 taken.push(((place.1, place.2), item));
             }
         }
         taken.sort_by_key(|(turn, _)| *turn);
-        let heads: Vec<Item> = taken.into_iter().filter_map(|(turn, i)| self.take_head(turn, i)).collect();
+        let heads: Vec<ClaimItem> =
+            taken.into_iter().filter_map(|(turn, i)| self.take_head(turn, i)).collect();
         self.hold(heads, lease)
     }
 
     /// The item, if it is or becomes the head of its sequence; else it follows.
-    fn take_head(&mut self, (due, id): Turn, item: Item) -> Option<Item> {
+    fn take_head(&mut self, (due, id): Turn, item: ClaimItem) -> Option<ClaimItem> {
         let Some(key) = item.key().map(str::to_owned) else {
             return Some(item);
         };
@@ -138,9 +139,10 @@ impl Model {
         None
     }
 
-    fn hold(&mut self, items: Vec<Item>, lease: Duration) -> Vec<Vec<Item>> {
-        let (suspects, rest): (Vec<Item>, Vec<Item>) = items.into_iter().partition(Item::is_suspect);
-        let mut groups: Vec<Vec<Item>> = suspects.into_iter().map(|i| vec![i]).collect();
+    fn hold(&mut self, items: Vec<ClaimItem>, lease: Duration) -> Vec<Vec<ClaimItem>> {
+        let (suspects, rest): (Vec<ClaimItem>, Vec<ClaimItem>) =
+            items.into_iter().partition(ClaimItem::is_suspect);
+        let mut groups: Vec<Vec<ClaimItem>> = suspects.into_iter().map(|i| vec![i]).collect();
         if !rest.is_empty() {
             groups.push(rest);
         }
@@ -181,7 +183,7 @@ impl Model {
         outcomes
     }
 
-    fn hear(&mut self, item: &Item, word: &SettleAction) {
+    fn hear(&mut self, item: &ClaimItem, word: &SettleAction) {
         match word {
             SettleAction::Ack | SettleAction::Done { .. } => self.out_of_the_way(item),
             SettleAction::Release => {
@@ -189,7 +191,7 @@ impl Model {
                 let due = fact.next_due.unwrap_or(fact.due);
                 self.wait(item, due, item.attempt() - 1);
             }
-            SettleAction::Fail { .. } => self.end(item, Verdict::Dead),
+            SettleAction::Fail { .. } => self.end(item, RetryDecision::Dead),
             SettleAction::Abandon { retry, .. } => {
                 let seed = SEED ^ item.message().0.unsigned_abs();
                 let verdict =
@@ -202,21 +204,21 @@ impl Model {
         }
     }
 
-    fn snoozes(&self, item: &Item) -> u32 {
+    fn snoozes(&self, item: &ClaimItem) -> u32 {
         self.snoozes.get(&item.message()).copied().unwrap_or_default()
     }
 
-    fn wait(&mut self, item: &Item, due: Timestamp, attempts: u32) {
+    fn wait(&mut self, item: &ClaimItem, due: Timestamp, attempts: u32) {
         let key = item.key().map(str::to_owned);
         let waiting = Waiting { attempts, unstarted: item.unstarted(), key };
         self.work.insert((item.lane(), due, item.message()), waiting);
     }
 
-    fn end(&mut self, item: &Item, verdict: Verdict) {
+    fn end(&mut self, item: &ClaimItem, verdict: RetryDecision) {
         *self.attempts.entry(item.message()).or_default() += 1;
         let next_due = match verdict {
-            Verdict::Again(wait) => Some(self.now.plus(wait)),
-            Verdict::Dead => None,
+            RetryDecision::Again(wait) => Some(self.now.plus(wait)),
+            RetryDecision::Dead => None,
         };
         self.facts.get_mut(&item.message()).unwrap().next_due = next_due;
         if let Some(due) = next_due {
@@ -225,13 +227,13 @@ impl Model {
         }
         let key = item.key().map(str::to_owned);
         self.dead.insert(item.message(), (item.lane(), item.attempt(), key));
-        if self.lanes[&item.lane()].dead_head == DeadHead::Pass {
+        if self.lanes[&item.lane()].dead_head == DeadHeadPolicy::Pass {
             self.out_of_the_way(item);
         }
     }
 
     /// The next follower of the key goes back to work, as head.
-    fn out_of_the_way(&mut self, item: &Item) {
+    fn out_of_the_way(&mut self, item: &ClaimItem) {
         if let Some(key) = item.key() {
             self.pass_on((item.lane(), key.to_owned()), item.message());
         }
@@ -292,11 +294,11 @@ impl Model {
                 let verdict =
                     self.lanes[&item.lane()].patience.after_reap(&item, self.snoozes(&item), started, seed);
                 match verdict {
-                    Verdict::Again(_) => reaped.returned += 1,
-                    Verdict::Dead => reaped.dead += 1,
+                    RetryDecision::Again(_) => reaped.returned += 1,
+                    RetryDecision::Dead => reaped.dead += 1,
                 }
                 let unstarted = item.unstarted() + u32::from(!started);
-                self.end(&Item(item.0, item.1, item.2, unstarted, item.4), verdict);
+                self.end(&ClaimItem(item.0, item.1, item.2, unstarted, item.4), verdict);
             }
         }
         reaped
@@ -327,7 +329,7 @@ impl Model {
         let waiting = self.work.keys().map(|place| place.2);
         let following = self.followers.keys().map(|turn| turn.3);
         let open = self.claims.iter().filter(|c| c.ending == Ending::Open);
-        let in_flight = open.flat_map(|c| c.open.iter().map(Item::message));
+        let in_flight = open.flat_map(|c| c.open.iter().map(ClaimItem::message));
         waiting.chain(following).chain(in_flight).chain(self.dead.keys().copied()).collect()
     }
 }

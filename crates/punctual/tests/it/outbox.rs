@@ -4,10 +4,12 @@ pub mod hosts;
 
 use hosts::{End, Host, ORDERS};
 use punctual::queue::outbox;
-use punctual::queue::outbox::Enqueue;
+use punctual::queue::outbox::EnqueueBatch;
 use punctual::testing::place::Place;
 use punctual::testing::{Backend, TemporaryStore};
-use punctual::{ClockMode, Engine, Enqueued, Error, Message, MessageId, NewMessage, Tenant, Timestamp, Work};
+use punctual::{
+    ClockMode, Engine, EnqueueOutcome, Error, Message, MessageId, NewMessage, Tenant, Timestamp, Work,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,7 +77,7 @@ impl Shop {
         Self { place, host, engine, seen }
     }
 
-    async fn commit(&self, messages: &[NewMessage]) -> Vec<Enqueued> {
+    async fn commit(&self, messages: &[NewMessage]) -> Vec<EnqueueOutcome> {
         self.host.transact(self.place.url(), messages, End::Commit).await.unwrap()
     }
 
@@ -110,10 +112,10 @@ fn order(n: usize) -> NewMessage {
     NewMessage::new("orders", "order.placed", format!(r#"{{"order": {n}}}"#))
 }
 
-fn id_of(enqueued: &Enqueued) -> MessageId {
+fn id_of(enqueued: &EnqueueOutcome) -> MessageId {
     match enqueued {
-        Enqueued::New(id) => *id,
-        Enqueued::Duplicate { .. } => panic!("{enqueued:?} is not new"),
+        EnqueueOutcome::New(id) => *id,
+        EnqueueOutcome::Duplicate { .. } => panic!("{enqueued:?} is not new"),
     }
 }
 
@@ -175,19 +177,19 @@ async fn plt_12_an_id_is_admitted_once(host: Host) {
     let said = shop.commit(&batch).await;
     let first = id_of(&said[0]);
     assert!(first < id_of(&said[1]));
-    assert_eq!(said[2], Enqueued::Duplicate { of: Some(first), same: true });
-    assert_eq!(said[3], Enqueued::Duplicate { of: Some(first), same: false });
+    assert_eq!(said[2], EnqueueOutcome::Duplicate { of: Some(first), same: true });
+    assert_eq!(said[3], EnqueueOutcome::Duplicate { of: Some(first), same: false });
     let said = shop.commit(&[order(8), order(1).id("web", "1"), order(1).id("shop", "1")]).await;
-    assert_eq!(said[1], Enqueued::Duplicate { of: Some(first), same: true });
+    assert_eq!(said[1], EnqueueOutcome::Duplicate { of: Some(first), same: true });
     assert!(id_of(&said[0]) < id_of(&said[2]), "another source has ids of its own");
     assert_eq!(shop.handled().await.len(), 4);
 
     let said = shop.engine.enqueue(Tenant::DEFAULT, vec![order(3).id("web", "1")]).await.unwrap();
-    assert_eq!(said, [Enqueued::Duplicate { of: Some(first), same: false }]);
+    assert_eq!(said, [EnqueueOutcome::Duplicate { of: Some(first), same: false }]);
     let mut nameless = order(4);
     nameless.id = Some("1".to_owned());
     let own = id_of(&shop.engine.enqueue(Tenant::DEFAULT, vec![nameless.clone()]).await.unwrap()[0]);
-    assert_eq!(shop.commit(&[nameless]).await, [Enqueued::Duplicate { of: Some(own), same: true }]);
+    assert_eq!(shop.commit(&[nameless]).await, [EnqueueOutcome::Duplicate { of: Some(own), same: true }]);
     assert_eq!(shop.handled().await.len(), 1);
     let only_duplicates = shop.rows().await;
     shop.commit(&[order(1).id("web", "1")]).await;
@@ -340,7 +342,7 @@ async fn plt_12_the_second_of_one_id_waits_for_the_first() {
         assert!(early.is_err(), "{early:?}");
         if end == End::Commit {
             tx.commit().await.unwrap();
-            assert_eq!(second.await.unwrap(), [Enqueued::Duplicate { of: Some(first), same: true }]);
+            assert_eq!(second.await.unwrap(), [EnqueueOutcome::Duplicate { of: Some(first), same: true }]);
         } else {
             tx.rollback().await.unwrap();
             let said = second.await.unwrap();
@@ -367,8 +369,10 @@ async fn plt_12_a_quiet_batch_notifies_nobody() {
     listener.batch_execute("listen punctual").await.unwrap();
     let host = client(&shop).await;
     let batch = |quiet: bool| {
-        let batch =
-            Enqueue::new(Tenant::DEFAULT, &[order(1).id("web", quiet.to_string()), order(2).id("web", "2")]);
+        let batch = EnqueueBatch::new(
+            Tenant::DEFAULT,
+            &[order(1).id("web", quiet.to_string()), order(2).id("web", "2")],
+        );
         if quiet { batch.unwrap().quiet() } else { batch.unwrap() }
     };
     for (quiet, told) in [(true, 0), (false, 1), (false, 0)] {

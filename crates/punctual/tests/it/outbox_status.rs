@@ -5,7 +5,7 @@ use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxPage, OutboxStatus};
 use punctual::queue::rules::message::NewMessage;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleAction;
 use punctual::testing::Backend;
 use punctual::{DeadLetterId, Entity, MessageId, Timestamp};
@@ -118,7 +118,7 @@ async fn ntf_20_a_failed_message_tells_when_and_why(t: &Bench) {
         last_error: Some("never".into()),
     };
     assert_eq!(shown, want);
-    t.store().replay(TENANT, Which::default(), false).await.unwrap();
+    t.store().replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     assert_eq!(status(t, id).await, OutboxStatus::Pending);
     let end = t.advance(seconds(60)).await;
     let item = t.claim_one(lane).await;

@@ -7,7 +7,7 @@ use crate::bench::{TENANT, message};
 use crate::engine::{DEAD_LETTERS, Live, SOON, dead_letters, queue, start};
 use punctual::base::clock::monotonic;
 use punctual::testing::Backend;
-use punctual::{Engine, Handled, Work};
+use punctual::{Engine, HandlerResult, Work};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -152,7 +152,7 @@ async fn worker_process() {
     std::future::pending().await
 }
 
-async fn drink(pen: Arc<Pen>, work: Work) -> Handled {
+async fn drink(pen: Arc<Pen>, work: Work) -> HandlerResult {
     if work.message.kind == "poison" {
         std::process::abort();
     }

@@ -17,7 +17,7 @@ use provider::{Made, Provider};
 use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
 use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::testing::Backend;
 use punctual::{Engine, NewMessage, RenderedMessage};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ async fn process() {
         [(KNOWING, OnUnknown::Resend), (AGAIN, OnUnknown::Resend), (HOLDING, OnUnknown::Hold)]
     {
         let patience =
-            Patience { max_attempts: TRIES, backoff: Backoff::Exponential { from: WAIT, to: WAIT_MAX } };
+            RetryPolicy { max_attempts: TRIES, backoff: Backoff::Exponential { from: WAIT, to: WAIT_MAX } };
         let policy = ChannelPolicy { unknown, patience: Some(patience), ..ChannelPolicy::default() };
         let socket = PathBuf::from(&socket);
         let channel = move |letter: Arc<RenderedMessage>| {

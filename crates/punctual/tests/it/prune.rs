@@ -6,8 +6,8 @@ use punctual::access::store::answers::IdempotencyStatus;
 use punctual::base::limits;
 use punctual::operate::run::prune::{Pruner, RetentionSettings};
 use punctual::queue::rules::attempt::Retry;
-use punctual::queue::run::loop_health::Ticks;
-use punctual::queue::store::messages::Enqueued;
+use punctual::queue::run::loop_health::LoopBody;
+use punctual::queue::store::messages::EnqueueOutcome;
 use punctual::queue::store::settle::SettleAction;
 use punctual::{ClockMode, Engine, NewJob};
 use serde_json::json;
@@ -189,10 +189,10 @@ async fn plt_8_answers_and_admitted_ids_have_their_own_time(t: &Bench) {
     t.advance(limits::ADMITTED_RETENTION - DAY - seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 0);
     let again = enqueue().await.unwrap();
-    assert_eq!(again, [Enqueued::Duplicate { of: Some(first), same: true }]);
+    assert_eq!(again, [EnqueueOutcome::Duplicate { of: Some(first), same: true }]);
     t.advance(seconds(1)).await;
     assert_eq!(t.store().prune_rest(DAY, limits::ADMITTED_RETENTION).await.unwrap(), 1, "the admitted id");
-    assert!(matches!(enqueue().await.unwrap()[..], [Enqueued::New(_)]));
+    assert!(matches!(enqueue().await.unwrap()[..], [EnqueueOutcome::New(_)]));
 }
 
 /// PLT-8: also what many publishers left at once.

@@ -5,7 +5,7 @@ use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
 use punctual::jobs::rules::job::NewJob;
 use punctual::queue::rules::purpose::Purpose;
-use punctual::queue::rules::queue::DeadHead;
+use punctual::queue::rules::queue::DeadHeadPolicy;
 use punctual::testing::Backend;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ async fn settings_are_kept_and_changed_one_by_one(t: &Bench) {
     let settings = lane.settings;
     assert_eq!((settings.paused, settings.max_attempts), (false, None));
     assert_eq!(settings.backoff, Some(Backoff::Steps(vec![seconds(300), seconds(3_600)])));
-    assert_eq!((settings.retention, settings.dead_head), (Some(seconds(7 * 86_400)), DeadHead::Pass));
+    assert_eq!((settings.retention, settings.dead_head), (Some(seconds(7 * 86_400)), DeadHeadPolicy::Pass));
     // Asking for the queue again changes nothing.
     let before = t.dump().await;
     t.lane("orders").await;

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, LEASE, SEED, TENANT, ids, seconds};
 use punctual::base::backoff::Backoff;
 use punctual::base::limits;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleAction;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ async fn plt_3_a_suspect_that_was_started_counts_as_an_attempt(t: &Bench) {
         t.advance(LEASE).await;
         t.reap().await;
     }
-    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, put[0]));
     assert_eq!(letters[0].claims, 3, "claimed three times, one of them not started");
     assert_eq!(letters[0].attempts.len(), 3);
@@ -174,7 +174,7 @@ async fn plt_4_a_poison_item_dies_and_its_neighbours_complete(t: &Bench) {
         t.advance(seconds(60)).await;
     }
     assert_eq!(done.len(), 3, "the neighbours completed");
-    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, poison));
     assert_eq!(letters[0].claims, 11, "ten attempts, and one claim lost with the batch");
     assert_eq!(letters[0].attempts.len(), 11, "the whole history");

@@ -8,7 +8,7 @@ use punctual::base::id::MessageId;
 use punctual::base::limits;
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::claims::ClaimRequest;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -209,7 +209,7 @@ async fn plt_14_a_dead_head_lets_its_key_pass_if_told(t: &Bench) {
     t.say(&items, fail("no")).await;
     let next = t.claim_one(lane).await;
     assert_eq!(next.message.id, put[1]);
-    t.store().replay(TENANT, Which::default(), false).await.unwrap();
+    t.store().replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     assert!(t.claim(lane, 10).await.is_empty(), "the replayed one waits its turn");
     t.assert_sound().await;
     t.ack(&next).await;
@@ -223,7 +223,7 @@ async fn plt_14_a_replayed_head_goes_first(t: &Bench) {
     let head = t.claim(lane, 10).await;
     t.say(&head, fail("no")).await;
     t.advance(seconds(60)).await;
-    t.store().replay(TENANT, Which::default(), false).await.unwrap();
+    t.store().replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     for id in put {
         let items = t.claim(lane, 10).await;
         assert_eq!(ids(&items), [id]);
@@ -238,7 +238,7 @@ async fn plt_14_a_purged_head_lets_the_next_go(t: &Bench) {
     let put = t.put_keyed("orders", &["k", "k"]).await;
     let head = t.claim(lane, 10).await;
     t.say(&head, fail("no")).await;
-    t.store().purge(TENANT, Which::default(), false).await.unwrap();
+    t.store().purge(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     assert_eq!(ids(&t.claim(lane, 10).await), put[1..]);
     t.assert_sound().await;
 }

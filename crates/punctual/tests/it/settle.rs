@@ -4,7 +4,7 @@ use crate::bench::{Bench, LEASE, SEED, TENANT, abandon, fail, ids, message, seco
 use punctual::base::backoff::Backoff;
 use punctual::base::id::{MessageId, Token};
 use punctual::queue::rules::attempt::Retry;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use serde_json::json;
 
@@ -253,7 +253,7 @@ async fn plt_4_after_the_limit_an_item_is_dead_with_its_history(t: &Bench) {
         t.advance(seconds(60)).await;
     }
     assert!(t.claim(lane, 10).await.is_empty(), "never retried by itself");
-    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!(letters.len(), 1);
     let letter = &letters[0];
     assert_eq!((letter.message.id, letter.claims), (put[0], 3));
@@ -271,7 +271,7 @@ async fn plt_2_a_failed_item_is_dead_at_once(t: &Bench) {
     let items = t.claim(lane, 2).await;
     t.say(&items[..1], fail("unknown recipient")).await;
     t.advance(seconds(86_400)).await;
-    let letters = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!((letters.len(), letters[0].message.id), (1, put[0]));
     assert_eq!(letters[0].error, "unknown recipient");
     assert_eq!(letters[0].attempts[0].outcome, "failed");
@@ -309,7 +309,7 @@ async fn an_error_text_is_cut_and_cleaned(t: &Bench) {
     let item = t.claim_one(lane).await;
     let error = format!("nul\0 {}", "ü".repeat(5_000));
     assert_eq!(t.say(&[item], fail(&error)).await, [SettleOutcome::Done]);
-    let letters = t.store().dead_letters(TENANT, Which::default(), 1).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 1).await.unwrap();
     assert!(letters[0].error.starts_with("nul ü"));
     assert_eq!(letters[0].error.chars().count(), 4_000);
 }

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, TENANT, ids, message, seconds};
 use punctual::base::id::MessageId;
-use punctual::queue::rules::timer::{Progress, Status};
-use punctual::queue::store::messages::Enqueued;
+use punctual::queue::rules::timer::{TimerProgress, TimerStatus};
+use punctual::queue::store::messages::EnqueueOutcome;
 use punctual::{Engine, NewMessage, Problems, Timestamp, Work};
 use std::path::PathBuf;
 use std::process::Command;
@@ -200,21 +200,21 @@ async fn plt_13_an_id_is_admitted_once() {
     let same = NewMessage::new("t", "k", "{}").key("ü").id("s", "7");
     let other = NewMessage::new("t", "k", "[]").key("ü").id("s", "7");
     let found = t.store().enqueue(TENANT, vec![same]).await.unwrap();
-    assert_eq!(found, [Enqueued::Duplicate { of: Some(first), same: true }], "the digests agree");
+    assert_eq!(found, [EnqueueOutcome::Duplicate { of: Some(first), same: true }], "the digests agree");
     let found = t.store().enqueue(TENANT, vec![other]).await.unwrap();
-    assert_eq!(found, [Enqueued::Duplicate { of: Some(first), same: false }]);
+    assert_eq!(found, [EnqueueOutcome::Duplicate { of: Some(first), same: false }]);
     let named = "kind => 'k', id => '9', entity_type => 'a', entity_id => '1'";
     let about = id(t, &format!("select punctual.enqueue('t', '{{}}', {named})")).await;
     for (entity, same) in [("1", true), ("2", false)] {
         let again =
             NewMessage { id: Some("9".into()), ..NewMessage::new("t", "k", "{}").entity("a", entity) };
         let found = t.store().enqueue(TENANT, vec![again]).await.unwrap();
-        assert_eq!(found, [Enqueued::Duplicate { of: Some(about), same }], "its entity is part of it");
+        assert_eq!(found, [EnqueueOutcome::Duplicate { of: Some(about), same }], "its entity is part of it");
     }
     let unnamed = id(t, "select punctual.enqueue('t', '{}', id => '8')").await;
     let again = NewMessage { id: Some("8".into()), ..NewMessage::new("t", "message", "{}") };
     let found = t.store().enqueue(TENANT, vec![again]).await.unwrap();
-    assert_eq!(found, [Enqueued::Duplicate { of: Some(unnamed), same: true }], "without a source, too");
+    assert_eq!(found, [EnqueueOutcome::Duplicate { of: Some(unnamed), same: true }], "without a source, too");
 }
 
 /// NTF-1: a timer takes the same fields.
@@ -248,10 +248,10 @@ async fn plt_13_a_timer_is_cancelled_in_time_or_not() {
         );
     }
     let plain = id(t, "select punctual.schedule('unrouted', '{}', '2030-01-01')").await;
-    assert_eq!(t.store().timer(TENANT, plain).await.unwrap().unwrap().status, Status::Waiting);
+    assert_eq!(t.store().timer(TENANT, plain).await.unwrap().unwrap().status, TimerStatus::Waiting);
     assert_eq!(cancel(plain).await, "t");
     assert_eq!(cancel(plain).await, "f", "it was cancelled before");
-    assert_eq!(t.store().timer(TENANT, plain).await.unwrap().unwrap().status, Status::Cancelled);
+    assert_eq!(t.store().timer(TENANT, plain).await.unwrap().unwrap().status, TimerStatus::Cancelled);
     t.advance(seconds(5)).await;
     let head = t.claim(lane, 9).await;
     assert_eq!(cancel(all[0]).await, "f", "it is in flight");
@@ -266,7 +266,7 @@ async fn plt_13_a_timer_is_cancelled_in_time_or_not() {
     assert_eq!(cancel(all[4]).await, "t");
     assert_eq!(t.count("select count(*) from punctual.sequence").await, 0, "nothing is left");
     let done = t.store().timer(TENANT, all[0]).await.unwrap().unwrap();
-    assert_eq!((done.status, done.progress), (Status::Fired, Some(Progress::Done)));
+    assert_eq!((done.status, done.progress), (TimerStatus::Fired, Some(TimerProgress::Done)));
     let event = t.enqueue(vec![message("orders")]).await[0];
     assert_eq!(cancel(event).await, "f", "a message that is no timer");
     assert_eq!(call(t, &format!("select punctual.cancel_timer({plain}, tenant => 'nobody')")).await, "f");
@@ -402,7 +402,7 @@ async fn left_by(t: &Bench, name: &str) {
     assert_eq!((item.message.key.as_deref(), item.message.kind.as_str()), (Some("k"), "order.placed"));
     assert_eq!(item.message.headers.as_deref(), Some("{\"trace\": \"t\"}"));
     let timers = t.store().timers(TENANT, Default::default(), None, None, 9).await.unwrap();
-    let mut standing: Vec<Status> = timers.iter().map(|timer| timer.status).collect();
+    let mut standing: Vec<TimerStatus> = timers.iter().map(|timer| timer.status).collect();
     standing.sort_by_key(|status| *status as u8);
     assert_eq!(standing.len(), 2, "a rolled back cancel is none: {timers:?}");
     assert_eq!(t.count("select count(*) from punctual.message").await, 4);
@@ -437,8 +437,8 @@ async fn plt_13_jdbc_enqueues_and_schedules_in_its_own_transaction() {
         ("order.placed", "{\"order\": 7}")
     );
     let timers = t.store().timers(TENANT, Default::default(), None, None, 9).await.unwrap();
-    let standing: Vec<Status> = timers.iter().map(|timer| timer.status).collect();
-    assert_eq!(standing, [Status::Waiting], "a rolled back cancel is none");
+    let standing: Vec<TimerStatus> = timers.iter().map(|timer| timer.status).collect();
+    assert_eq!(standing, [TimerStatus::Waiting], "a rolled back cancel is none");
     assert_eq!(t.count("select count(*) from punctual.message").await, 2);
     assert_eq!(t.count("select count(*) from orders").await, 1);
 }

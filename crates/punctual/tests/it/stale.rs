@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, LEASE, SEED, abandon, fail, seconds, settle_with};
 use punctual::base::id::LaneId;
-use punctual::queue::store::claims::Claimed;
+use punctual::queue::store::claims::ClaimedItem;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ cases![
 
 /// A claim of three keyed and plain items, one of them settled, that ran out, and whose
 /// items are claimed by somebody else.
-async fn lost(t: &Bench) -> (LaneId, Vec<Claimed>) {
+async fn lost(t: &Bench) -> (LaneId, Vec<ClaimedItem>) {
     let lane = t.lane_with("orders", json!({"maxAttempts": 5})).await;
     t.put("orders", 3).await;
     t.put_keyed("orders", &["k", "k"]).await;

@@ -5,9 +5,9 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::{LaneId, MessageId};
 use punctual::base::outcome::PutOutcome;
 use punctual::jobs::store::runs::RunStatus;
-use punctual::queue::rules::subscription::{NewSubscription, Target};
-use punctual::queue::store::claims::Claimed;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
+use punctual::queue::store::claims::ClaimedItem;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::dispatches::DispatchStatus::{Dispatched, Failed, Pending};
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use punctual::{Error, NewJob, Problems};
@@ -39,7 +39,7 @@ cases![
 ];
 
 pub fn queue() -> NewSubscription {
-    NewSubscription::new(Target::Queue)
+    NewSubscription::new(SubscriptionTarget::Queue)
 }
 
 fn read(value: &Value) -> NewSubscription {
@@ -150,7 +150,7 @@ async fn the_same_again_changes_nothing(t: &Bench) {
     let (first, made) = t.store().put_subscription(TENANT, "orders", "mail", new.clone()).await.unwrap();
     assert_eq!(
         (first, made.enabled, &made.target),
-        (PutOutcome::Created, true, &Target::Handler("billing".into()))
+        (PutOutcome::Created, true, &SubscriptionTarget::Handler("billing".into()))
     );
     t.advance(seconds(1)).await;
     let before = t.dump().await;
@@ -223,7 +223,7 @@ async fn dead_letters_of_a_deleted_subscription_stay(t: &Bench) {
     let items = t.claim(mail, 9).await;
     t.say(&items, fail("no")).await;
     delete(t, "mail").await;
-    let which = || Which { subscription: Some("mail".into()), ..Which::default() };
+    let which = || DeadLetterFilter { subscription: Some("mail".into()), ..DeadLetterFilter::default() };
     assert_eq!(t.store().dead_letters(TENANT, which(), 9).await.unwrap().len(), 2);
     assert_eq!(t.store().replay(TENANT, which(), false).await.unwrap().ids, [], "nobody would get them");
     assert_eq!(put(t, "mail", queue()).await, mail, "the same name has the same lane");
@@ -243,7 +243,7 @@ async fn trg_25_each_lane_is_settled_by_itself(t: &Bench) {
         let settlement = Settlement { token: token.clone(), words };
         t.store().settle(vec![settlement], Some(lane), SEED).await.unwrap();
     }
-    let letters = t.store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
+    let letters = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 9).await.unwrap();
     let dead: Vec<(&str, MessageId)> =
         letters.iter().map(|l| (l.subscription.as_str(), l.message.id)).collect();
     assert_eq!(dead, [("bill", sent[0]), ("bill", sent[1])]);
@@ -416,7 +416,7 @@ async fn an_error_in_a_change_leaves_nothing(t: &Bench) {
     let mail = t.store().lane(TENANT, "orders", "mail").await.unwrap().unwrap().id;
     shake!(t, "enqueue_to", |s| s.enqueue_to(TENANT, message("orders"), Some(vec!["mail".into()])));
     shake!(t, "enqueue_to by routes", |s| s.enqueue_to(TENANT, message("orders"), None));
-    let held: Vec<Claimed> = claim_from(t.store(), mail, 1).await;
+    let held: Vec<ClaimedItem> = claim_from(t.store(), mail, 1).await;
     assert_eq!(held.len(), 1);
     shake!(t, "note_handled", |s| s.note_handled(vec!["orders".into()]));
     shake!(t, "declare_handled", |s| s.declare_handled(vec!["orders".into()]));

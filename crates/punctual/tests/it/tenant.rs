@@ -6,7 +6,7 @@ use punctual::access::store::keys::{RevokeOutcome, Role};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::KeyId;
 use punctual::base::tenant::Tenant;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 
 cases![
     there_is_a_default_tenant,
@@ -67,8 +67,8 @@ async fn another_tenants_dead_letter_is_not_found(t: &Bench) {
     t.put("orders", 1).await;
     let items = t.claim(lane, 1).await;
     t.say(&items, fail("no")).await;
-    let mine = t.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
-    let which = Which { ids: Some(vec![mine[0].id]), ..Which::default() };
+    let mine = t.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
+    let which = DeadLetterFilter { ids: Some(vec![mine[0].id]), ..DeadLetterFilter::default() };
     let before = t.dump().await;
     assert!(t.store().dead_letters(acme, which.clone(), 10).await.unwrap().is_empty());
     assert!(t.store().replay(acme, which.clone(), false).await.unwrap().ids.is_empty());

@@ -3,11 +3,11 @@
 use crate::bench::{Bench, TENANT, abandon, fail, ids, message, seconds};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::MessageId;
-use punctual::queue::rules::timer::{Progress, Status};
+use punctual::queue::rules::timer::{TimerProgress, TimerStatus};
 use punctual::queue::store::settle::SettleAction;
-use punctual::queue::store::timers::{Timer, Which};
+use punctual::queue::store::timers::{Timer, TimerFilter};
 use punctual::testing::{Recorder, Stage};
-use punctual::{ClockMode, Engine, NewTimer, Timestamp, When};
+use punctual::{ClockMode, DueTime, Engine, NewTimer, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn look(t: &Bench, id: MessageId) -> Timer {
     t.store().timer(TENANT, id).await.unwrap().expect("the timer is known")
 }
 
-async fn standing(t: &Bench, id: MessageId) -> (Status, Option<Progress>) {
+async fn standing(t: &Bench, id: MessageId) -> (TimerStatus, Option<TimerProgress>) {
     let timer = look(t, id).await;
     (timer.status, timer.progress)
 }
@@ -66,16 +66,16 @@ async fn put_off(t: &Bench, id: MessageId, by: Duration) -> bool {
 async fn plt_19_a_timer_fires_at_its_time_and_once(t: &Bench) {
     let lane = t.lane("orders").await;
     let id = timer(t, "orders", seconds(60)).await;
-    assert_eq!(standing(t, id).await, (Status::Waiting, None));
+    assert_eq!(standing(t, id).await, (TimerStatus::Waiting, None));
     t.advance(seconds(60) - Duration::from_micros(1)).await;
     assert!(t.claim(lane, 10).await.is_empty(), "a microsecond before its time it waits");
     t.advance(Duration::from_micros(1)).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Queued)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::Queued)));
     let fired = t.claim_one(lane).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::InFlight)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::InFlight)));
     assert!(t.claim(lane, 10).await.is_empty(), "it fires once");
     t.ack(&fired).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Done)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::Done)));
 }
 
 /// PLT-19: cancelled is not the same as done.
@@ -88,7 +88,7 @@ async fn plt_19_a_cancelled_timer_never_fires_and_stays_known_as_cancelled(t: &B
     t.advance(DAY).await;
     assert!(t.claim(lane, 10).await.is_empty());
     let timer = look(t, id).await;
-    assert_eq!((timer.status, timer.progress), (Status::Cancelled, None));
+    assert_eq!((timer.status, timer.progress), (TimerStatus::Cancelled, None));
     assert_eq!(timer.changed_at, Some(t.now().await.minus(DAY)));
     assert_eq!(t.whereabouts().await.len(), 0);
 }
@@ -102,12 +102,12 @@ async fn plt_19_what_is_in_flight_or_was_tried_is_not_cancelled(t: &Bench) {
     assert!(!cancel(t, id).await, "it is in flight");
     assert!(!put_off(t, id, DAY).await, "it is in flight");
     t.say(&[fired], abandon("no")).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Retrying)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::Retrying)));
     assert!(!cancel(t, id).await, "it has fired and is tried again");
     t.advance(seconds(5)).await;
     let again = t.claim_one(lane).await;
     t.say(&[again], fail("never")).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Dead)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::Dead)));
     assert!(!cancel(t, id).await, "it is dead");
     t.assert_sound().await;
 }
@@ -133,7 +133,7 @@ async fn plt_19_a_released_timer_goes_back_to_the_time_it_was_moved_to(t: &Bench
     t.advance(seconds(5)).await;
     let items = t.claim(lane, 1).await;
     t.say(&items, SettleAction::Release).await;
-    assert_eq!(standing(t, id).await, (Status::Fired, Some(Progress::Queued)));
+    assert_eq!(standing(t, id).await, (TimerStatus::Fired, Some(TimerProgress::Queued)));
     assert!(cancel(t, id).await, "what was handed back unbegun can be cancelled");
     assert!(t.claim(lane, 1).await.is_empty());
 }
@@ -155,7 +155,7 @@ async fn plt_19_an_unrouted_timer_can_be_cancelled_and_moved(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.work where lane_id = 0").await, 2);
     assert!(cancel(t, gone).await);
     assert!(put_off(t, moved, seconds(1)).await);
-    let which = Which { topic: Some("new".into()), ..Which::default() };
+    let which = TimerFilter { topic: Some("new".into()), ..TimerFilter::default() };
     assert_eq!(t.store().timer_ids(TENANT, which, 10).await.unwrap(), [moved]);
     t.store().route_waiting().await.unwrap();
     t.advance(seconds(1)).await;
@@ -199,7 +199,7 @@ async fn plt_19_a_follower_can_be_cancelled_and_moved(t: &Bench) {
     t.advance(seconds(4)).await;
     let head = t.claim(lane, 10).await;
     assert_eq!(t.count("select count(*) from punctual.follower").await, 3);
-    assert_eq!(standing(t, all[1]).await, (Status::Fired, Some(Progress::Queued)));
+    assert_eq!(standing(t, all[1]).await, (TimerStatus::Fired, Some(TimerProgress::Queued)));
     assert!(cancel(t, all[1]).await, "nobody has begun it");
     assert!(put_off(t, all[2], seconds(60)).await);
     assert!(!cancel(t, all[0]).await, "the head is in flight");
@@ -252,20 +252,20 @@ async fn plt_19_a_filter_changes_what_it_means(t: &Bench) {
     let some = |ids: &[usize]| ids.iter().map(|n| all[*n]).collect::<Vec<_>>();
     let text = |s: &str| Some(s.to_owned());
     let cases = [
-        (Which::default(), some(&[0, 1, 2, 3])),
-        (Which { topic: text("a"), ..Which::default() }, some(&[0, 1])),
-        (Which { key: text("k1"), ..Which::default() }, some(&[0, 2, 3])),
-        (Which { correlation_id: text("s1"), ..Which::default() }, some(&[0, 1, 3])),
-        (Which { correlation_id: text("s1"), topic: text("b"), ..Which::default() }, some(&[3])),
+        (TimerFilter::default(), some(&[0, 1, 2, 3])),
+        (TimerFilter { topic: text("a"), ..TimerFilter::default() }, some(&[0, 1])),
+        (TimerFilter { key: text("k1"), ..TimerFilter::default() }, some(&[0, 2, 3])),
+        (TimerFilter { correlation_id: text("s1"), ..TimerFilter::default() }, some(&[0, 1, 3])),
+        (TimerFilter { correlation_id: text("s1"), topic: text("b"), ..TimerFilter::default() }, some(&[3])),
         (
-            Which {
+            TimerFilter {
                 due_from: Some(now.plus(seconds(20))),
                 due_before: Some(now.plus(seconds(40))),
-                ..Which::default()
+                ..TimerFilter::default()
             },
             some(&[1, 2]),
         ),
-        (Which { topic: text("c"), ..Which::default() }, Vec::new()),
+        (TimerFilter { topic: text("c"), ..TimerFilter::default() }, Vec::new()),
     ];
     for (which, expected) in cases {
         let found = t.store().timer_ids(TENANT, which.clone(), 100).await.unwrap();
@@ -274,7 +274,7 @@ async fn plt_19_a_filter_changes_what_it_means(t: &Bench) {
         assert_eq!(in_time, expected, "{which:?}");
         let mut listed: Vec<MessageId> = t
             .store()
-            .timers(TENANT, which.clone(), Some(Status::Waiting), None, 100)
+            .timers(TENANT, which.clone(), Some(TimerStatus::Waiting), None, 100)
             .await
             .unwrap()
             .into_iter()
@@ -285,7 +285,7 @@ async fn plt_19_a_filter_changes_what_it_means(t: &Bench) {
     }
     let gone = t.store().cancel_timers(TENANT, some(&[0, 3])).await.unwrap();
     assert_eq!(gone, some(&[0, 3]));
-    let story = Which { correlation_id: text("s1"), ..Which::default() };
+    let story = TimerFilter { correlation_id: text("s1"), ..TimerFilter::default() };
     let left = t.store().timer_ids(TENANT, story, 100).await.unwrap();
     assert_eq!(t.store().timers_in_time(TENANT, left).await.unwrap(), some(&[1]));
 }
@@ -301,28 +301,28 @@ async fn plt_19_lists_go_by_due_time_and_tell_the_truth(t: &Bench) {
     assert!(put_off(t, all[1], seconds(45)).await, "moved twice, listed once");
     assert!(cancel(t, all[2]).await);
     let list = async |status, after, limit| {
-        let found = t.store().timers(TENANT, Which::default(), status, after, limit).await.unwrap();
+        let found = t.store().timers(TENANT, TimerFilter::default(), status, after, limit).await.unwrap();
         found.into_iter().map(|timer| (timer.message.id, timer.status)).collect::<Vec<_>>()
     };
-    let waiting = |n: usize| (all[n], Status::Waiting);
-    let (fired, cancelled) = ((all[3], Status::Fired), (all[2], Status::Cancelled));
-    assert_eq!(list(Some(Status::Fired), None, 9).await, []);
+    let waiting = |n: usize| (all[n], TimerStatus::Waiting);
+    let (fired, cancelled) = ((all[3], TimerStatus::Fired), (all[2], TimerStatus::Cancelled));
+    assert_eq!(list(Some(TimerStatus::Fired), None, 9).await, []);
     t.advance(seconds(20)).await;
     assert_eq!(list(None, None, 9).await, [fired, cancelled, waiting(4), waiting(1), waiting(0)]);
-    assert_eq!(list(Some(Status::Waiting), None, 9).await, [waiting(4), waiting(1), waiting(0)]);
-    assert_eq!(list(Some(Status::Fired), None, 9).await, [fired]);
-    assert_eq!(list(Some(Status::Cancelled), None, 9).await, [cancelled]);
+    assert_eq!(list(Some(TimerStatus::Waiting), None, 9).await, [waiting(4), waiting(1), waiting(0)]);
+    assert_eq!(list(Some(TimerStatus::Fired), None, 9).await, [fired]);
+    assert_eq!(list(Some(TimerStatus::Cancelled), None, 9).await, [cancelled]);
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = t.store().timers(TENANT, Which::default(), None, after, 2).await.unwrap();
+        let page = t.store().timers(TENANT, TimerFilter::default(), None, after, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.due_at, last.message.id));
         seen.extend(page.iter().map(|timer| timer.message.id));
     }
     assert_eq!(seen, [all[3], all[2], all[4], all[1], all[0]], "page by page");
     t.claim(lane, 10).await;
-    assert_eq!(standing(t, all[3]).await.1, Some(Progress::InFlight));
+    assert_eq!(standing(t, all[3]).await.1, Some(TimerProgress::InFlight));
 }
 
 async fn plt_19_another_tenant_sees_and_changes_nothing(t: &Bench) {
@@ -330,11 +330,11 @@ async fn plt_19_another_tenant_sees_and_changes_nothing(t: &Bench) {
     let other = t.store().create_tenant(new).await.unwrap().tenant;
     let id = timer(t, "orders", DAY).await;
     assert_eq!(t.store().timer(other, id).await.unwrap(), None);
-    assert!(t.store().timers(other, Which::default(), None, None, 9).await.unwrap().is_empty());
-    assert!(t.store().timer_ids(other, Which::default(), 9).await.unwrap().is_empty());
+    assert!(t.store().timers(other, TimerFilter::default(), None, None, 9).await.unwrap().is_empty());
+    assert!(t.store().timer_ids(other, TimerFilter::default(), 9).await.unwrap().is_empty());
     assert!(t.store().cancel_timers(other, vec![id]).await.unwrap().is_empty());
     assert!(t.store().move_timers(other, vec![(id, Timestamp::MAX)]).await.unwrap().is_empty());
-    assert_eq!(standing(t, id).await, (Status::Waiting, None));
+    assert_eq!(standing(t, id).await, (TimerStatus::Waiting, None));
 }
 
 /// PLT-8, PLT-19: a timer 400 days out is not dropped, and neither is one that was moved there.
@@ -359,7 +359,7 @@ async fn plt_19_a_timer_is_kept_while_it_waits_and_for_a_while_after(t: &Bench) 
     assert_eq!(fired.len(), 2);
     t.say(&fired, SettleAction::Ack).await;
     assert_eq!(kept().await.len(), 3, "its time counts from when it was due");
-    assert_eq!(standing(t, moved).await, (Status::Fired, Some(Progress::Done)));
+    assert_eq!(standing(t, moved).await, (TimerStatus::Fired, Some(TimerProgress::Done)));
     t.advance(DAY * 31).await;
     assert_eq!(kept().await, BTreeSet::from([unrouted]));
     assert_eq!(t.count("select count(*) from punctual.timer_change").await, 0, "its changes went along");
@@ -389,8 +389,8 @@ async fn plt_19_a_batch_is_spread_and_bad_ones_write_nothing(t: &Bench) {
     assert_eq!(said, "10001 timers in one batch, at most 10000 are allowed");
     assert_eq!(t.count("select count(*) from punctual.message").await, 4);
     assert_eq!(engine.schedule(TENANT, batch(10_000), spread).await.unwrap().len(), 10_000);
-    let moved = punctual::engine::Move { when: When::In(DAY * 2), spread };
-    let which = Which { topic: Some("orders".into()), ..Which::default() };
+    let moved = punctual::engine::Move { when: DueTime::In(DAY * 2), spread };
+    let which = TimerFilter { topic: Some("orders".into()), ..TimerFilter::default() };
     let dry = engine.move_timers(TENANT, which.clone(), moved, true).await.unwrap();
     assert_eq!((dry.ids.len(), dry.more), (10_004, false));
     assert_eq!(t.count("select count(*) from punctual.timer_change").await, 0, "a dry run writes nothing");
@@ -422,7 +422,7 @@ async fn plt_19_travel_fires_timers_in_order_each_at_its_time(t: &Bench) {
         made.push(engine.schedule_one(TENANT, NewTimer::after(DAY * n, "orders", "{}")).await.unwrap());
     }
     assert!(engine.cancel_timer(TENANT, made[2].id).await.unwrap());
-    let moved = engine.move_timer(TENANT, made[1].id, When::In(DAY * 9)).await.unwrap();
+    let moved = engine.move_timer(TENANT, made[1].id, DueTime::In(DAY * 9)).await.unwrap();
     assert_eq!(moved, Some(stage.now().await.unwrap().plus(DAY * 9)));
     stage.advance(DAY * 30).await.unwrap();
     let expected = [(made[3].id, made[3].due_at), (made[0].id, made[0].due_at), (made[1].id, moved.unwrap())];

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, TENANT, claim_from, message, seconds};
 use punctual::base::id::MessageId;
-use punctual::queue::rules::timer::Status;
-use punctual::queue::store::timers::Which;
+use punctual::queue::rules::timer::TimerStatus;
+use punctual::queue::store::timers::TimerFilter;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use punctual::{Engine, NewTimer, Timestamp, Work};
@@ -75,7 +75,7 @@ async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {
                     return fired;
                 }
                 fired.extend(items.iter().map(|i| i.message.id));
-                let words = |i: &punctual::queue::store::claims::Claimed| {
+                let words = |i: &punctual::queue::store::claims::ClaimedItem| {
                     (i.message.id, punctual::queue::store::settle::SettleAction::Ack)
                 };
                 crate::bench::settle_with(&store, items[0].token.clone(), items.iter().map(words).collect())
@@ -101,7 +101,7 @@ async fn plt_19_a_timer_is_either_cancelled_or_fired_never_both(t: &Bench) {
     assert_eq!(t.count("select count(*) from punctual.follower").await, 0);
     assert_eq!(t.count("select count(*) from punctual.sequence").await, 0);
     for id in cancelled {
-        assert_eq!(t.store().timer(TENANT, id).await.unwrap().unwrap().status, Status::Cancelled);
+        assert_eq!(t.store().timer(TENANT, id).await.unwrap().unwrap().status, TimerStatus::Cancelled);
     }
 }
 
@@ -219,11 +219,11 @@ async fn many_of_very_many(backend: Backend) {
         });
         engine.schedule(TENANT, timers.collect(), Some(Duration::from_secs(3_600))).await.unwrap();
     }
-    let which = Which { correlation_id: Some("story".into()), ..Which::default() };
+    let which = TimerFilter { correlation_id: Some("story".into()), ..TimerFilter::default() };
     assert_eq!(engine.cancel_timers(TENANT, which.clone(), true).await.unwrap().ids.len(), 20_000);
     assert_eq!(engine.cancel_timers(TENANT, which.clone(), false).await.unwrap().ids.len(), 20_000);
     assert_eq!(engine.cancel_timers(TENANT, which, false).await.unwrap().ids.len(), 0);
-    let left = engine.store().timer_ids(TENANT, Which::default(), 1_000_000).await.unwrap();
+    let left = engine.store().timer_ids(TENANT, TimerFilter::default(), 1_000_000).await.unwrap();
     assert_eq!(left.len(), 180_000);
 }
 

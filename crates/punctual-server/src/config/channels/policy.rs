@@ -8,7 +8,7 @@ use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
 use punctual::base::nearest::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
 use punctual::flow::rules::entry::failure;
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use toml::Value;
@@ -60,14 +60,14 @@ fn breaker_failures(value: &Value) -> Result<u32, String> {
 
 /// As many tries as are asked for, this long apart; what is not said is as usual. Of a list, the last wait
 /// goes for all tries behind it.
-fn patience(tries: Option<&Value>, waits: Option<&Value>) -> Result<Option<Patience>, String> {
+fn patience(tries: Option<&Value>, waits: Option<&Value>) -> Result<Option<RetryPolicy>, String> {
     let tries = tries.map(max_attempts).transpose()?;
     if let Some(table) = waits.and_then(Value::as_table) {
         let max_attempts = tries.unwrap_or(failure::patience().max_attempts);
-        return Ok(Some(Patience { max_attempts, backoff: doubling_waits(table)? }));
+        return Ok(Some(RetryPolicy { max_attempts, backoff: doubling_waits(table)? }));
     }
     let Some(waits) = waits.map(read_waits).transpose()? else {
-        return Ok(tries.map(|max_attempts| Patience { max_attempts, ..failure::patience() }));
+        return Ok(tries.map(|max_attempts| RetryPolicy { max_attempts, ..failure::patience() }));
     };
     let room = tries.map_or(waits.len(), |tries| tries as usize - 1);
     if room < waits.len() {
@@ -78,7 +78,7 @@ fn patience(tries: Option<&Value>, waits: Option<&Value>) -> Result<Option<Patie
     let mut steps = waits;
     steps.resize(room, last);
     let max_attempts = u32::try_from(room + 1).unwrap_or(ATTEMPTS_MAX);
-    Ok(Some(Patience { max_attempts, backoff: Backoff::Steps(steps) }))
+    Ok(Some(RetryPolicy { max_attempts, backoff: Backoff::Steps(steps) }))
 }
 
 fn max_attempts(value: &Value) -> Result<u32, String> {

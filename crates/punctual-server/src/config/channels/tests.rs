@@ -1,7 +1,7 @@
 use super::*;
 use punctual::base::backoff::Backoff;
 use punctual::delivery::rules::channel::OnUnknown;
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 
 fn read(text: &str) -> Result<Channels, String> {
     read_with(text, None)
@@ -44,7 +44,7 @@ fn ntf_13_the_contracts_example_is_read() {
         unknown: OnUnknown::Hold,
         unknown_retries: Some(2),
         fallback: Some("sms:msg91".into()),
-        patience: Some(Patience { max_attempts: 6, ..punctual::flow::rules::entry::failure::patience() }),
+        patience: Some(RetryPolicy { max_attempts: 6, ..punctual::flow::rules::entry::failure::patience() }),
         breaker_failures: Some(3),
     };
     assert_eq!(channels.policies["sms:twilio"], want);
@@ -174,7 +174,7 @@ fn ntf_24_a_channel_has_waits_of_its_own() {
         let policy = read(&text).unwrap().policies["sms:a"].clone();
         assert_eq!(
             policy.patience,
-            Some(Patience { max_attempts, backoff: Backoff::Steps(waits) }),
+            Some(RetryPolicy { max_attempts, backoff: Backoff::Steps(waits) }),
             "{lines}"
         );
         assert_eq!(policy.breaker_failures, lines.contains("breaker").then_some(0), "{lines}");
@@ -194,7 +194,7 @@ fn plt_5_a_channels_waits_may_double_up_to_a_cap() {
         let text = format!("[channels.\"sms:a\"]\nprovider = \"memory\"\n{lines}");
         let policy = read(&text).unwrap().policies["sms:a"].clone();
         let backoff = Backoff::Exponential { from: seconds(from), to: seconds(to) };
-        assert_eq!(policy.patience, Some(Patience { max_attempts, backoff }), "{lines}");
+        assert_eq!(policy.patience, Some(RetryPolicy { max_attempts, backoff }), "{lines}");
     }
     let refused = [
         ("{ from = \"0s\", to = \"1m\" }", "`waits`: `from` must be more than zero"),

@@ -10,7 +10,9 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use punctual::base::name::check_name;
-use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
+use punctual::queue::store::dead_letters::{
+    DeadLetter, DeadLetterAttempt, DeadLetterFilter, DeadLetterOutcome,
+};
 use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -52,13 +54,13 @@ pub struct Tried {
 /// # Errors
 /// 422 for a wrong cursor or limit.
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
-    let mut which = Which { after: page.after_id()?, ..Which::default() };
+    let mut which = DeadLetterFilter { after: page.after_id()?, ..DeadLetterFilter::default() };
     let mut problems = Problems::default();
     which.narrow(page.filter("topic"), page.filter("subscription"));
     which.check("", &mut problems);
     problems.into_result()?;
     let fetch = |after: i64, limit: usize| {
-        app.engine.store().dead_letters(caller.tenant, Which { after, ..which.clone() }, limit)
+        app.engine.store().dead_letters(caller.tenant, DeadLetterFilter { after, ..which.clone() }, limit)
     };
     let weigh = |letter: &DeadLetter| letter.message.payload.len();
     let (letters, more) = page.gather(which.after, fetch, |letter| letter.id.0, weigh).await?;
@@ -72,7 +74,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 /// # Errors
 /// 404 when this tenant has none of that id.
 pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
-    let which = Which { ids: Some(vec![DeadLetterId(id.0)]), ..Which::default() };
+    let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(id.0)]), ..DeadLetterFilter::default() };
     let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
     letter.map(|l| Json(shown(&caller, l))).ok_or_else(|| id.not_found("dead letter"))
 }
@@ -84,7 +86,7 @@ trait Narrow {
     fn check(&self, at: &str, problems: &mut Problems);
 }
 
-impl Narrow for Which {
+impl Narrow for DeadLetterFilter {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
         let (topic, within) = match path.and_then(|p| p.split_once('/')) {
@@ -131,7 +133,7 @@ pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answ
 async fn all(
     app: &App,
     tenant: Tenant,
-    mut which: Which,
+    mut which: DeadLetterFilter,
     dry: bool,
     again: bool,
 ) -> Answer<Vec<DeadLetterId>> {
@@ -139,7 +141,7 @@ async fn all(
     let mut ids = Vec::new();
     loop {
         let step = which.clone();
-        let Moved { ids: moved, more } = if again {
+        let DeadLetterOutcome { ids: moved, more } = if again {
             store.replay(tenant, step, dry).await?
         } else {
             store.purge(tenant, step, dry).await?
@@ -152,12 +154,12 @@ async fn all(
     }
 }
 
-fn read_which(input: &Input) -> Answer<(Which, bool)> {
+fn read_which(input: &Input) -> Answer<(DeadLetterFilter, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let choice = Choice::read(&body, "a dead letter", &mut problems);
     let ids = choice.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
-    let mut which = Which { ids, ..Which::default() };
+    let mut which = DeadLetterFilter { ids, ..DeadLetterFilter::default() };
     if let Some(filter) = choice.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
         read.only(&["topic", "subscription"]);
@@ -188,7 +190,7 @@ fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
     }
 }
 
-fn tried(caller: &Caller, a: Attempt) -> Tried {
+fn tried(caller: &Caller, a: DeadLetterAttempt) -> Tried {
     let error = caller.free_text(a.error);
     Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
 }
@@ -206,7 +208,7 @@ mod tests {
             ("orders/subscriptions/mail/$deadletterqueue", Some("orders"), Some("mail")),
         ];
         for (text, topic, subscription) in cases {
-            let mut which = Which::default();
+            let mut which = DeadLetterFilter::default();
             which.narrow(Some(text), None);
             assert_eq!(
                 (which.topic.as_deref(), which.subscription.as_deref()),

@@ -21,7 +21,7 @@ use punctual::engine::{EventToExplain, KindSet};
 use punctual::flow::rules::entity::NewState;
 use punctual::operate::store::outbox::OutboxStatus;
 use punctual::{
-    ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
+    ClockMode, Engine, EnqueueOutcome, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -259,11 +259,11 @@ impl Reading {
 }
 
 /// Messages that were `identified` by the request's own key are its own also when they are there already.
-fn published(enqueued: &[Enqueued], identified: &[bool], warnings: &mut Problems) -> Published {
+fn published(enqueued: &[EnqueueOutcome], identified: &[bool], warnings: &mut Problems) -> Published {
     let accepted = enqueued.iter().zip(identified);
-    let accepted = accepted.filter(|(e, own)| **own || matches!(e, Enqueued::New(_))).count();
+    let accepted = accepted.filter(|(e, own)| **own || matches!(e, EnqueueOutcome::New(_))).count();
     for (n, one) in enqueued.iter().enumerate() {
-        if matches!(one, Enqueued::Duplicate { same: false, .. }) {
+        if matches!(one, EnqueueOutcome::Duplicate { same: false, .. }) {
             let path = if enqueued.len() == 1 { String::new() } else { format!("[{n}]") };
             warnings.push(
                 path,

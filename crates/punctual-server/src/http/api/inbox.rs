@@ -11,10 +11,12 @@ use axum::Json;
 use axum::extract::State;
 use punctual::base::limits;
 use punctual::base::name::check_name;
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{
+    InboxBeginOutcome, InboxFilter, InboxMessage, InboxTicket, ProcessingOutcome,
+};
 use punctual::queue::store::settle::SettleOutcome;
-use punctual::{Delivery, InboxId, Problems, Timestamp, Token};
+use punctual::{InboxDelivery, InboxId, Problems, Timestamp, Token};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,24 +59,24 @@ pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answ
     let begun = app.engine.store().inbox_begin(caller.tenant, delivery).await?;
     let plain = |decision, attempts| Told { decision, token: None, attempts, lease_until: None };
     Ok(Json(match begun {
-        Begun::Process { ticket, attempts, lease_until } => Told {
+        InboxBeginOutcome::Process { ticket, attempts, lease_until } => Told {
             token: Some(ticket.token.to_string()),
             lease_until: Some(lease_until),
             ..plain("Process", attempts)
         },
-        Begun::AlreadyProcessed { attempts } => plain("AlreadyProcessed", attempts),
-        Begun::InProgress { attempts } => plain("InProgress", attempts),
-        Begun::Conflict { attempts } => plain("Conflict", attempts),
-        Begun::Dead { attempts } => plain("Dead", attempts),
+        InboxBeginOutcome::AlreadyProcessed { attempts } => plain("AlreadyProcessed", attempts),
+        InboxBeginOutcome::InProgress { attempts } => plain("InProgress", attempts),
+        InboxBeginOutcome::Conflict { attempts } => plain("Conflict", attempts),
+        InboxBeginOutcome::Dead { attempts } => plain("Dead", attempts),
     }))
 }
 
-fn read_delivery(input: &Input) -> Answer<Delivery> {
+fn read_delivery(input: &Input) -> Answer<InboxDelivery> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["source", "messageId", "hash", "leaseSeconds", "maxAttempts"]);
-    let delivery = Delivery {
+    let delivery = InboxDelivery {
         source: read.need_name("source"),
         message_id: read.need_name("messageId"),
         hash: read.text("hash"),
@@ -96,7 +98,7 @@ fn read_delivery(input: &Input) -> Answer<Delivery> {
 /// # Errors
 /// 409 when the token holds nothing any more, 404 for an unknown message.
 pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
-    mark(&app, &caller, &input, |_| Mark::Processed).await
+    mark(&app, &caller, &input, |_| ProcessingOutcome::Processed).await
 }
 
 /// `POST /api/inbox/fail`
@@ -104,7 +106,7 @@ pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> A
 /// # Errors
 /// As [`complete`].
 pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
-    mark(&app, &caller, &input, |error| Mark::Failed { error }).await
+    mark(&app, &caller, &input, |error| ProcessingOutcome::Failed { error }).await
 }
 
 /// `POST /api/inbox/dead`
@@ -112,15 +114,20 @@ pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answe
 /// # Errors
 /// As [`complete`].
 pub async fn dead(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
-    mark(&app, &caller, &input, |error| Mark::Dead { error }).await
+    mark(&app, &caller, &input, |error| ProcessingOutcome::Dead { error }).await
 }
 
-async fn mark(app: &App, caller: &Caller, input: &Input, word: fn(String) -> Mark) -> Answer<Json<Value>> {
+async fn mark(
+    app: &App,
+    caller: &Caller,
+    input: &Input,
+    word: fn(String) -> ProcessingOutcome,
+) -> Answer<Json<Value>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["source", "messageId", "token", "error"]);
-    let ticket = Ticket {
+    let ticket = InboxTicket {
         source: read.need_name("source"),
         message_id: read.need_name("messageId"),
         token: Token::from(read.need_name("token")),
@@ -152,7 +159,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         check_name(source, "source", &mut problems);
     }
     let status = page.filter("status").and_then(|word| {
-        let status = Status::parse(word);
+        let status = InboxStatus::parse(word);
         if status.is_none() {
             problems.push("status", "must be Processing, Processed, Failed or Dead");
         }
@@ -201,16 +208,16 @@ fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
     Ok((which, choice.dry_run))
 }
 
-const fn word(status: Status) -> &'static str {
+const fn word(status: InboxStatus) -> &'static str {
     match status {
-        Status::Processing => "Processing",
-        Status::Processed => "Processed",
-        Status::Failed => "Failed",
-        Status::Dead => "Dead",
+        InboxStatus::Processing => "Processing",
+        InboxStatus::Processed => "Processed",
+        InboxStatus::Failed => "Failed",
+        InboxStatus::Dead => "Dead",
     }
 }
 
-fn shown(caller: &Caller, row: Received) -> Shown {
+fn shown(caller: &Caller, row: InboxMessage) -> Shown {
     Shown {
         id: row.id.to_string(),
         source: row.source,

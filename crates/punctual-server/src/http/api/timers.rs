@@ -16,9 +16,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use punctual::base::duration;
 use punctual::engine::Changed;
-use punctual::queue::rules::timer::{Progress, Status};
-use punctual::queue::store::timers::{Place, Timer, Which};
-use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, Scheduled, Timestamp};
+use punctual::queue::rules::timer::{TimerProgress, TimerStatus};
+use punctual::queue::store::timers::{Timer, TimerCursor, TimerFilter};
+use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, ScheduledTimer, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -63,7 +63,7 @@ pub async fn schedule(
 }
 
 /// A timer that was `identified` by the request's own key is its own also when it is there already.
-fn shown_made(((made, identified), warnings): ((Scheduled, bool), Vec<Problem>)) -> Made {
+fn shown_made(((made, identified), warnings): ((ScheduledTimer, bool), Vec<Problem>)) -> Made {
     let duplicate = made.duplicate && !identified;
     Made { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
 }
@@ -105,13 +105,13 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     Ok(Json(page.list_up_to(timers, next)))
 }
 
-fn read_query(page: &Page, problems: &mut Problems) -> (Which, Option<Status>) {
+fn read_query(page: &Page, problems: &mut Problems) -> (TimerFilter, Option<TimerStatus>) {
     let text = |name: &str| page.filter(name).map(str::to_owned);
     let mut time = |name: &str| {
         let read = page.filter(name).map(Timestamp::parse)?;
         read.map_err(|said| problems.push(name, said)).ok()
     };
-    let which = Which {
+    let which = TimerFilter {
         ids: None,
         topic: text("topic"),
         key: text("key"),
@@ -120,14 +120,14 @@ fn read_query(page: &Page, problems: &mut Problems) -> (Which, Option<Status>) {
         due_before: time("dueBefore"),
     };
     which.check("", problems);
-    let status = page.filter("status").map(Status::parse);
+    let status = page.filter("status").map(TimerStatus::parse);
     if status == Some(None) {
         problems.push("status", "must be Waiting, Fired or Cancelled");
     }
     (which, status.flatten())
 }
 
-fn read_place(text: &str) -> Option<Place> {
+fn read_place(text: &str) -> Option<TimerCursor> {
     let (due, id) = text.split_once(':')?;
     Some((Timestamp::from_micros(due.parse().ok()?), MessageId(id.parse().ok()?)))
 }
@@ -224,8 +224,8 @@ pub struct Shown {
     payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
-    status: Status,
-    progress: Option<Progress>,
+    status: TimerStatus,
+    progress: Option<TimerProgress>,
     due_at: Timestamp,
     first_due_at: Timestamp,
     created_at: Timestamp,

@@ -14,7 +14,7 @@ use punctual::base::limits;
 use punctual::engine::{ClaimOptions, ItemSettlement};
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::rules::message::check_output;
-use punctual::queue::store::claims::{Claimed, ClaimedBatch};
+use punctual::queue::store::claims::{ClaimedBatch, ClaimedItem};
 use punctual::queue::store::queues::Lane;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Entity, MessageId, Problems, Timestamp, Token};
@@ -139,7 +139,7 @@ async fn claim_waiting(
     }
 }
 
-fn claimed(c: Claimed, lease_until: Option<Timestamp>) -> ClaimedItem {
+fn claimed(c: ClaimedItem, lease_until: Option<Timestamp>) -> ClaimedItem {
     ClaimedItem {
         id: c.message.id.to_string(),
         token: c.token.to_string(),

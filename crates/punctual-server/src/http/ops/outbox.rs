@@ -14,7 +14,7 @@ use punctual::base::limits;
 use punctual::base::name::check_name;
 use punctual::operate::store::outbox::failed::Failed;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ async fn put_back(app: &App, again: &[Failed]) -> Answer<BTreeSet<DeadLetterId>>
     let mut moved = BTreeSet::new();
     for (tenant, letters) in by_tenant {
         for step in letters.chunks(STEP) {
-            let which = Which { ids: Some(step.to_vec()), ..Which::default() };
+            let which = DeadLetterFilter { ids: Some(step.to_vec()), ..DeadLetterFilter::default() };
             moved.extend(app.engine.store().replay(tenant, which, false).await?.ids);
         }
     }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 use super::process::{Place, Run};
-use punctual::queue::store::inbox::{Begun, Mark};
-use punctual::{ClockMode, Delivery, Engine, Store, Tenant};
+use punctual::queue::store::inbox::{InboxBeginOutcome, ProcessingOutcome};
+use punctual::{ClockMode, Engine, InboxDelivery, Store, Tenant};
 use serde_json::json;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn plt_18_the_doctor_obeys_the_length_after_which_a_message_is_stuck() {
     let now = store.now().await.unwrap();
     store.use_clock(ClockMode::Manual, false).await.unwrap();
     store.set_clock(now.minus(Duration::from_secs(30 * 60))).await.unwrap();
-    let delivery = Delivery { lease: Duration::from_secs(1), ..Delivery::new("shop", "1") };
+    let delivery = InboxDelivery { lease: Duration::from_secs(1), ..InboxDelivery::new("shop", "1") };
     store.inbox_begin(Tenant::DEFAULT, delivery).await.unwrap();
     let file = place.file("punctual.toml", "inbox_stuck_after = \"10m\"\n");
     let usual = place.run(&["doctor"]).out;
@@ -110,9 +110,10 @@ async fn plt_18_the_inbox_is_listed_and_replayed() {
     let place = migrated();
     let engine = Engine::builder(place.database()).open().await.unwrap();
     for id in ["1", "2"] {
-        let begun = engine.store().inbox_begin(Tenant::DEFAULT, Delivery::new("shop", id)).await.unwrap();
-        let Begun::Process { ticket, .. } = begun else { panic!("{begun:?}") };
-        let mark = Mark::Dead { error: "no".into() };
+        let begun =
+            engine.store().inbox_begin(Tenant::DEFAULT, InboxDelivery::new("shop", id)).await.unwrap();
+        let InboxBeginOutcome::Process { ticket, .. } = begun else { panic!("{begun:?}") };
+        let mark = ProcessingOutcome::Dead { error: "no".into() };
         engine.store().inbox_mark(Tenant::DEFAULT, ticket, mark).await.unwrap();
     }
     let listed = place.json(&["inbox", "list", "--source", "shop", "--status", "dead"]);

@@ -4,7 +4,7 @@ use crate::base::document::quote;
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::flow::rules::entry::failure;
-use crate::queue::rules::attempt::Patience;
+use crate::queue::rules::attempt::RetryPolicy;
 
 /// The prefix of every key of the sandbox.
 pub const MEMORY: &str = "memory:";
@@ -25,7 +25,7 @@ pub struct ChannelPolicy {
     pub fallback: Option<String>,
     /// How often a send is tried and how long it waits in between; if `None` 5 times, 1, 2, 4 and 8 minutes
     /// apart.
-    pub patience: Option<Patience>,
+    pub patience: Option<RetryPolicy>,
     /// Failures in a row after which nothing but probes is sent, 0 for never; if `None` 20, and never for the
     /// sandbox.
     pub breaker_failures: Option<u32>,
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn ntf_4_a_lost_send_is_made_again_as_often_as_the_channel_tries() {
         let policy = |unknown, tries| {
-            let patience = Some(Patience { max_attempts: tries, ..Patience::default() });
+            let patience = Some(RetryPolicy { max_attempts: tries, ..RetryPolicy::default() });
             ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
         };
         let again = |policy: &ChannelPolicy, takes_key| {

@@ -10,7 +10,7 @@ use crate::base::random;
 use crate::delivery::run::channel_limiter::ChannelLimiter;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::store::channel_shares::ShareRequest;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl ShareRenewal {
     }
 }
 
-impl Ticks for ShareRenewal {
+impl LoopBody for ShareRenewal {
     async fn tick(&mut self) -> Result<()> {
         self.0.renew_shares().await;
         Ok(())

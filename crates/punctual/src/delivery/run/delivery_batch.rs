@@ -32,8 +32,8 @@ use crate::delivery::store::deliveries::delivery::{
 };
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::run::database_clock::DatabaseClock;
-use crate::queue::run::executor::{BegunWork, WorkCounts};
-use crate::queue::run::stop::{Phase, Stop};
+use crate::queue::run::executor::{ClaimedWork, WorkCounts};
+use crate::queue::run::stop::{StopPhase, StopSignal};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl DeliveryBatch {
     ///
     /// # Errors
     /// When what a window needs cannot be read: all that was not begun goes back.
-    pub async fn run(mut self, stop: Stop) -> Result<WorkCounts> {
+    pub async fn run(mut self, stop: StopSignal) -> Result<WorkCounts> {
         let mut flushed = monotonic();
         let mut result = Ok(());
         while !self.lost {
@@ -159,7 +159,7 @@ impl DeliveryBatch {
 
     /// Looks again at the deliveries that may begin next, and loads what they need; `false` when everything
     /// stops meanwhile.
-    async fn load_window(&mut self, stop: &Stop) -> Result<bool> {
+    async fn load_window(&mut self, stop: &StopSignal) -> Result<bool> {
         if self.begun < self.loaded || self.begun >= self.mark {
             return Ok(true);
         }
@@ -183,7 +183,7 @@ impl DeliveryBatch {
         let loaded = tokio::select! {
             biased;
             loaded = load => loaded?,
-            () = stop.reached(Phase::Over) => None,
+            () = stop.reached(StopPhase::Over) => None,
         };
         let Some((stopped, renderer)) = loaded else { return Ok(false) };
         self.loaded = self.begun + window.len();
@@ -232,7 +232,7 @@ impl DeliveryBatch {
     }
 
     /// Waits until a send is through, or something else is to be done; `false`: not any longer.
-    async fn hear(&mut self, flushed: Monotonic, stop: &Stop) -> bool {
+    async fn hear(&mut self, flushed: Monotonic, stop: &StopSignal) -> bool {
         let renew = (self.context.worker.lease / RENEW_SHARE).saturating_sub(self.held_since.elapsed());
         let flush = if self.ended.is_empty() { renew } else { FLUSH.saturating_sub(flushed.elapsed()) };
         tokio::select! {
@@ -248,14 +248,14 @@ impl DeliveryBatch {
                     self.renew().await;
                 }
             }
-            () = stop.reached(Phase::Over) => return false,
+            () = stop.reached(StopPhase::Over) => return false,
         }
         true
     }
 
     /// Begins messages as far as there is room. Once a stop is requested, nothing new is begun: waiting
     /// messages go back.
-    async fn hand_out(&mut self, stop: &Stop) {
+    async fn hand_out(&mut self, stop: &StopSignal) {
         let Some(renderer) = self.renderer.clone() else { return };
         while self.out.len() < SEND_WINDOW && self.begun < self.loaded {
             let Some(mut due) = self.waiting.next() else { return };
@@ -436,7 +436,7 @@ fn ids_of(due: &[DueDelivery]) -> Vec<DeliveryId> {
 /// When a batch that was waited for cannot find out what there is to send.
 pub(crate) async fn run_batches(
     batches: Vec<DeliveryBatch>,
-    stop: &Stop,
+    stop: &StopSignal,
     in_turn: bool,
     counts: &mut WorkCounts,
 ) -> Result<()> {
@@ -444,7 +444,7 @@ pub(crate) async fn run_batches(
     for batch in batches {
         if !in_turn {
             let (worker, stop) = (Arc::clone(&batch.context.worker), stop.clone());
-            BegunWork::new(batch.run(stop)).spawn(&worker);
+            ClaimedWork::new(batch.run(stop)).spawn(&worker);
             continue;
         }
         match batch.run(stop.clone()).await {

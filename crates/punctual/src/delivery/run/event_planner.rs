@@ -34,8 +34,8 @@ use crate::flow::run::source_event::LoadedEvents;
 use crate::queue::rules::attempt::Retry;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::share::LaneQuota;
-use crate::queue::run::executor::{TakenFromLane, WorkCounts, WorkRound};
-use crate::queue::run::stop::Stop;
+use crate::queue::run::executor::{LaneClaim, WorkCounts, WorkRound};
+use crate::queue::run::stop::StopSignal;
 use crate::queue::store::settle::{SettleAction, Settlement};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl EventBatch {
         let (asked, allowance) = (monotonic(), BeginAllowance::of(round));
         let claimed = context.store().claim(round.claim_request(&context.worker, quotas)).await?;
         for (lane, items) in &claimed.taken {
-            round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });
+            round.taken.insert(*lane, LaneClaim { items: *items, last_due: None });
         }
         let has_suspects = claimed.items.iter().any(|one| one.item.is_suspect());
         let mut claims: BTreeMap<Token, Vec<Message>> = BTreeMap::new();
@@ -80,7 +80,7 @@ impl EventBatch {
     ///
     /// # Errors
     /// When the database does not answer: then the events come again when their leases are over.
-    pub(crate) async fn run(mut self, stop: Stop, in_turn: bool) -> Result<WorkCounts> {
+    pub(crate) async fn run(mut self, stop: StopSignal, in_turn: bool) -> Result<WorkCounts> {
         let context = Arc::clone(&self.context);
         let claims = std::mem::take(&mut self.claims);
         let mut counts = WorkCounts { seen: claims.values().map(Vec::len).sum(), ..WorkCounts::default() };
@@ -97,7 +97,7 @@ impl EventBatch {
     async fn write_claims(
         &self,
         claims: BTreeMap<Token, Vec<Message>>,
-        stop: &Stop,
+        stop: &StopSignal,
         begun: &mut Vec<DeliveryBatch>,
     ) -> Result<()> {
         let context = &self.context;

@@ -10,7 +10,7 @@ use crate::delivery::rules::receipt::Receipt;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::gauge;
 use crate::delivery::store::receipts::{PreparedReceipts, ReceiptBatch, ReceiptOutcome};
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl EarlyReceipts {
     }
 }
 
-impl Ticks for EarlyReceipts {
+impl LoopBody for EarlyReceipts {
     async fn tick(&mut self) -> Result<()> {
         self.look_all().await.map(|_| ())
     }

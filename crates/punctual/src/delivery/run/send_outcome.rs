@@ -9,7 +9,7 @@ use crate::delivery::run::channel::{Accepted, NotSent, Sent};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
 use crate::flow::rules::entry::failure;
 use crate::flow::rules::entry::failure::{Failure, Verdict};
-use crate::queue::rules::attempt::Patience;
+use crate::queue::rules::attempt::RetryPolicy;
 
 /// A transient failure without a wish for a wait.
 const SILENT: Failure = Failure::Transient { retry_after: None };
@@ -56,7 +56,7 @@ impl Answer {
 /// The next step after a failed try.
 struct Next<'a> {
     due: &'a DueDelivery,
-    patience: Patience,
+    patience: RetryPolicy,
     probe: bool,
     now: Timestamp,
 }

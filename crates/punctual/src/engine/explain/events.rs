@@ -16,7 +16,7 @@ use crate::engine::explain::{Explained, Sight};
 use crate::flow::rules::entity::{NewState, Snapshot};
 use crate::flow::run::source_event::{LoadedEvents, SourceEvent};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 use crate::survey::run::events::{asked, is_for_surveys};
 use crate::survey::store::admit::INGEST_TOPIC;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ impl Engine {
                 EventToExplain::New { message, state } => {
                     check(&message, state.as_deref())?;
                     let known = self.store().find_duplicate(tenant, (*message).clone()).await?;
-                    if let Some(Enqueued::Duplicate { of, .. }) = known {
+                    if let Some(EnqueueOutcome::Duplicate { of, .. }) = known {
                         let said = "an event with its id was published before, so nothing comes of this one";
                         explained.error = Some(said.to_owned());
                         explained.duplicate_of = of.map(|id| id.to_string());

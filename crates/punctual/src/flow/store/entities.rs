@@ -17,7 +17,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
 use crate::flow::rules::entity::{NewState, Snapshot, check_entity, settled};
 use crate::queue::rules::message::{Entity, NewMessage};
-use crate::queue::store::messages::{Batch, Enqueued, check, enqueue_new};
+use crate::queue::store::messages::{Batch, EnqueueOutcome, check, enqueue_new};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -126,7 +126,7 @@ impl Store {
         tenant: Tenant,
         messages: Vec<NewMessage>,
         states: Vec<(usize, NewState)>,
-    ) -> VerbFuture<'_, Vec<Enqueued>> {
+    ) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             check(&messages)?;
             let mut problems = Problems::default();
@@ -136,7 +136,7 @@ impl Store {
             let enqueued = self.of(tenant).write((batch, states), |tx, (batch, states)| {
                 Box::pin(async move {
                     let enqueued = enqueue_new(tx, batch).await?;
-                    let is_new = |n: usize| matches!(enqueued.get(n), Some(Enqueued::New(_)));
+                    let is_new = |n: usize| matches!(enqueued.get(n), Some(EnqueueOutcome::New(_)));
                     let new = states.iter().filter(|(n, _)| is_new(*n)).map(|(_, state)| state.clone());
                     write(tx, batch.tenant, &settled(new.collect())).await?;
                     Ok(enqueued)

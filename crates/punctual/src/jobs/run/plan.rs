@@ -7,7 +7,7 @@
 use crate::base::error::Result;
 use crate::database::store::Store;
 use crate::jobs::run::gauge;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use crate::queue::run::wake::Wake;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl Planner {
     }
 }
 
-impl Ticks for Planner {
+impl LoopBody for Planner {
     async fn tick(&mut self) -> Result<()> {
         self.plan_all().await.map(|_| ())
     }

@@ -21,7 +21,7 @@ use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, Du
 use crate::flow::rules::entity::Snapshot;
 use crate::flow::rules::entry::EntryKind;
 use crate::notification::run::renderer::{ForecastWorld, NotificationRenderer};
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::message::Entity;
 use std::collections::HashMap;
 
@@ -126,7 +126,7 @@ fn due_delivery(id: DeliveryId, tenant: Tenant, planned: &PlannedDelivery, at: T
         tried_before: 0,
         due_at: Some(at),
     };
-    DueDelivery::new(Item(MessageId(id.0), LaneId(0), 1, 0, None), delivery)
+    DueDelivery::new(ClaimItem(MessageId(id.0), LaneId(0), 1, 0, None), delivery)
 }
 
 fn rendered(result: std::result::Result<Rendered, Box<DeliveryOutcome>>) -> ForecastEnding {

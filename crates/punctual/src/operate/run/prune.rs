@@ -6,7 +6,7 @@ use crate::base::limits;
 use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::operate::store::prune::EntryRetention;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use std::time::Duration;
 
 /// A pass begins this often.
@@ -195,7 +195,7 @@ impl Pruner {
 }
 
 /// A tick is one step of each kind: it must stay short, however much there is to drop.
-impl Ticks for Pruner {
+impl LoopBody for Pruner {
     async fn tick(&mut self) -> Result<()> {
         if self.store.has(PlantedBug::StuckLoop) {
             std::future::pending::<()>().await;

@@ -3,15 +3,15 @@
 use crate::base::error::{Error, Result};
 use crate::base::id::MessageId;
 use crate::database::dialect::Dialect;
-use crate::queue::outbox::{Enqueue, Name, Param, Slot, Statement, texts};
-use crate::queue::store::messages::Enqueued;
+use crate::queue::outbox::{EnqueueBatch, ExternalId, OutcomeSource, Param, Statement, texts};
+use crate::queue::store::messages::EnqueueOutcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::ptr;
 
 /// A row of the first statement: a message that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct InsertedMessage {
     /// Column 1, `id`.
     pub id: i64,
     /// Column 2, `source`.
@@ -20,9 +20,9 @@ pub struct Written {
     pub external_id: Option<String>,
 }
 
-/// A row of [`Enqueue::duplicates`]: an id that was admitted before.
+/// A row of [`EnqueueBatch::duplicates`]: an id that was admitted before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct AdmittedId {
     /// Column 1, `source`.
     pub source: String,
     /// Column 2, `external_id`.
@@ -33,13 +33,13 @@ pub struct Known {
     pub message_id: Option<i64>,
 }
 
-impl Enqueue {
+impl EnqueueBatch {
     /// Returns the statement that reads the ids that were not written; `None` when all were.
     #[must_use]
-    pub fn duplicates(&self, dialect: Dialect, written: &[Written]) -> Option<Statement> {
+    pub fn duplicates(&self, dialect: Dialect, written: &[InsertedMessage]) -> Option<Statement> {
         let written = by_name(written);
         let names = self.slots.iter().filter_map(|slot| slot.name.as_ref());
-        let asked: BTreeSet<&Name> = names.filter(|name| !written.contains_key(*name)).collect();
+        let asked: BTreeSet<&ExternalId> = names.filter(|name| !written.contains_key(*name)).collect();
         if asked.is_empty() {
             return None;
         }
@@ -50,28 +50,30 @@ impl Enqueue {
     }
 
     /// Returns the outcome of each message, in the order of the batch. `known` are the rows of
-    /// [`Enqueue::duplicates`], or none.
+    /// [`EnqueueBatch::duplicates`], or none.
     ///
     /// # Errors
     /// [`Error::Database`] when `written` does not match the answer of the first statement.
-    pub fn outcome(&self, written: &[Written], known: &[Known]) -> Result<Vec<Enqueued>> {
+    pub fn outcome(&self, written: &[InsertedMessage], known: &[AdmittedId]) -> Result<Vec<EnqueueOutcome>> {
         let named = by_name(written);
         let mut plain: Vec<i64> = written.iter().filter(|w| w.external_id.is_none()).map(|w| w.id).collect();
         plain.sort_unstable();
         let mut plain = plain.into_iter();
-        let known: HashMap<Name, &Known> =
+        let known: HashMap<ExternalId, &AdmittedId> =
             known.iter().map(|k| (name(&k.source, &k.external_id), k)).collect();
-        let mut firsts: HashMap<&Name, &Slot> = HashMap::new();
+        let mut firsts: HashMap<&ExternalId, &OutcomeSource> = HashMap::new();
         self.slots
             .iter()
             .map(|slot| {
                 let Some(name) = &slot.name else {
-                    return plain.next().map(|id| Enqueued::New(MessageId(id))).ok_or_else(incomplete);
+                    return plain.next().map(|id| EnqueueOutcome::New(MessageId(id))).ok_or_else(incomplete);
                 };
                 let first = *firsts.entry(name).or_insert(slot);
                 Ok(match named.get(name) {
-                    Some(id) if ptr::eq(first, slot) => Enqueued::New(*id),
-                    Some(id) => Enqueued::Duplicate { of: Some(*id), same: first.digest == slot.digest },
+                    Some(id) if ptr::eq(first, slot) => EnqueueOutcome::New(*id),
+                    Some(id) => {
+                        EnqueueOutcome::Duplicate { of: Some(*id), same: first.digest == slot.digest }
+                    }
                     None => of_known(slot, known.get(name)),
                 })
             })
@@ -79,14 +81,14 @@ impl Enqueue {
     }
 }
 
-fn of_known(slot: &Slot, known: Option<&&Known>) -> Enqueued {
-    Enqueued::Duplicate {
+fn of_known(slot: &OutcomeSource, known: Option<&&AdmittedId>) -> EnqueueOutcome {
+    EnqueueOutcome::Duplicate {
         of: known.and_then(|k| k.message_id).map(MessageId),
         same: known.is_none_or(|k| k.digest == slot.digest),
     }
 }
 
-fn by_name(written: &[Written]) -> HashMap<Name, MessageId> {
+fn by_name(written: &[InsertedMessage]) -> HashMap<ExternalId, MessageId> {
     let named = written.iter().filter_map(|w| {
         let id = w.external_id.as_deref()?;
         Some((name(w.source.as_deref().unwrap_or_default(), id), MessageId(w.id)))
@@ -94,8 +96,8 @@ fn by_name(written: &[Written]) -> HashMap<Name, MessageId> {
     named.collect()
 }
 
-fn name(source: &str, id: &str) -> Name {
-    Name { source: source.to_owned(), id: id.to_owned() }
+fn name(source: &str, id: &str) -> ExternalId {
+    ExternalId { source: source.to_owned(), id: id.to_owned() }
 }
 
 fn incomplete() -> Error {

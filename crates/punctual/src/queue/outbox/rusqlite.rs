@@ -9,9 +9,9 @@ use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
 use crate::database::sqlite::threads::commit_failure;
 use crate::database::sqlite::trouble;
-use crate::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use crate::queue::outbox::{AdmittedId, EnqueueBatch, InsertedMessage, Param, Statement};
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 use rusqlite::{Connection, Row, ToSql};
 
 /// Writes messages in the transaction that is open on this connection (a
@@ -23,15 +23,19 @@ use rusqlite::{Connection, Row, ToSql};
 /// [`crate::Error::Invalid`] with every problem; whatever the error, nothing of the batch
 /// is left in the transaction. [`crate::Error::Unknown`] when a transaction of its own failed to commit: the
 /// messages may be there after a crash, so enqueue them again under the same ids.
-pub fn enqueue(connection: &Connection, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-    run(connection, &Enqueue::new(tenant, messages)?)
+pub fn enqueue(
+    connection: &Connection,
+    tenant: Tenant,
+    messages: &[NewMessage],
+) -> Result<Vec<EnqueueOutcome>> {
+    run(connection, &EnqueueBatch::new(tenant, messages)?)
 }
 
 /// As [`enqueue`], for a batch that was put together before.
 ///
 /// # Errors
 /// As [`enqueue`].
-pub fn run(connection: &Connection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+pub fn run(connection: &Connection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     connection.execute_batch("savepoint punctual_outbox").map_err(trouble)?;
     // To release the outermost savepoint is to commit; to release another one writes nothing that could fail.
     let release =
@@ -44,7 +48,7 @@ pub fn run(connection: &Connection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
     result
 }
 
-fn write(connection: &Connection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+fn write(connection: &Connection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for (n, statement) in batch.statements(Dialect::Sqlite).iter().enumerate() {
         let rows = rows(connection, statement, if n == 0 { read_written } else { unread })?;
@@ -82,14 +86,19 @@ fn value(param: &Param) -> &dyn ToSql {
     }
 }
 
-fn read_written(row: &Row<'_>) -> rusqlite::Result<Written> {
-    Ok(Written { id: row.get(0)?, source: row.get(1)?, external_id: row.get(2)? })
+fn read_written(row: &Row<'_>) -> rusqlite::Result<InsertedMessage> {
+    Ok(InsertedMessage { id: row.get(0)?, source: row.get(1)?, external_id: row.get(2)? })
 }
 
-fn unread(_: &Row<'_>) -> rusqlite::Result<Written> {
+fn unread(_: &Row<'_>) -> rusqlite::Result<InsertedMessage> {
     Err(rusqlite::Error::ExecuteReturnedResults)
 }
 
-fn read_known(row: &Row<'_>) -> rusqlite::Result<Known> {
-    Ok(Known { source: row.get(0)?, external_id: row.get(1)?, digest: row.get(2)?, message_id: row.get(3)? })
+fn read_known(row: &Row<'_>) -> rusqlite::Result<AdmittedId> {
+    Ok(AdmittedId {
+        source: row.get(0)?,
+        external_id: row.get(1)?,
+        digest: row.get(2)?,
+        message_id: row.get(3)?,
+    })
 }

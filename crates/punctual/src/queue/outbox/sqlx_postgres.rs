@@ -6,9 +6,9 @@ use crate::database::components::missing_in_postgres;
 use crate::database::dialect::Dialect;
 use crate::database::postgres::is_unavailable;
 use crate::queue::outbox::sqlx::statements_of;
-use crate::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use crate::queue::outbox::{AdmittedId, EnqueueBatch, InsertedMessage, Param, Statement};
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Error as SqlxError, Row};
 
@@ -23,8 +23,8 @@ pub async fn enqueue(
     connection: &mut PgConnection,
     tenant: Tenant,
     messages: &[NewMessage],
-) -> Result<Vec<Enqueued>> {
-    run(connection, &Enqueue::new(tenant, messages)?).await
+) -> Result<Vec<EnqueueOutcome>> {
+    run(connection, &EnqueueBatch::new(tenant, messages)?).await
 }
 
 /// As [`enqueue`], for a batch that was put together before, such as one that is
@@ -32,13 +32,13 @@ pub async fn enqueue(
 ///
 /// # Errors
 /// As [`enqueue`].
-pub async fn run(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+pub async fn run(connection: &mut PgConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let own = !connection.is_in_transaction();
     let done = write(connection, batch).await;
     if own { done.map_err(commit_failure) } else { done }
 }
 
-async fn write(connection: &mut PgConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+async fn write(connection: &mut PgConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Postgres) {
         written.extend(rows(connection, statement, read_written).await?);

@@ -10,9 +10,9 @@ use crate::database::components::missing_in_sqlite;
 use crate::database::dialect::Dialect;
 use crate::database::sqlite::threads::is_refusal;
 use crate::queue::outbox::sqlx::statements_of;
-use crate::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use crate::queue::outbox::{AdmittedId, EnqueueBatch, InsertedMessage, Param, Statement};
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Error as SqlxError, Row};
 
@@ -28,15 +28,15 @@ pub async fn enqueue(
     connection: &mut SqliteConnection,
     tenant: Tenant,
     messages: &[NewMessage],
-) -> Result<Vec<Enqueued>> {
-    run(connection, &Enqueue::new(tenant, messages)?).await
+) -> Result<Vec<EnqueueOutcome>> {
+    run(connection, &EnqueueBatch::new(tenant, messages)?).await
 }
 
 /// As [`enqueue`], for a batch that was put together before.
 ///
 /// # Errors
 /// As [`enqueue`].
-pub async fn run(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+pub async fn run(connection: &mut SqliteConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     // A savepoint inside the caller's transaction. Dropped half-way, it is rolled back.
     let mut inner = connection.begin().await.map_err(trouble)?;
     let outcome = write(&mut inner, batch).await?;
@@ -45,7 +45,7 @@ pub async fn run(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<V
     Ok(outcome)
 }
 
-async fn write(connection: &mut SqliteConnection, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+async fn write(connection: &mut SqliteConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Sqlite) {
         written.extend(rows(connection, statement, read_written).await?);

@@ -7,9 +7,9 @@ use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
 use crate::database::postgres::{trouble, unless_refused};
-use crate::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use crate::queue::outbox::{AdmittedId, EnqueueBatch, InsertedMessage, Param, Statement};
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
@@ -21,11 +21,11 @@ use tokio_postgres::{GenericClient, Row};
 /// [`crate::Error::Invalid`] with every problem, before anything is sent to the server.
 /// [`crate::Error::Unknown`] when the connection broke: messages that a bare client wrote may be there, so
 /// enqueue them again under the same ids; those of a transaction are not, unless its commit was under way.
-pub async fn enqueue<C>(client: &C, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<Enqueued>>
+pub async fn enqueue<C>(client: &C, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<EnqueueOutcome>>
 where
     C: GenericClient + Sync,
 {
-    run(client, &Enqueue::new(tenant, messages)?).await
+    run(client, &EnqueueBatch::new(tenant, messages)?).await
 }
 
 /// As [`enqueue`], for a batch that was put together before, such as one that is
@@ -33,7 +33,7 @@ where
 ///
 /// # Errors
 /// As [`enqueue`].
-pub async fn run<C: GenericClient + Sync>(client: &C, batch: &Enqueue) -> Result<Vec<Enqueued>> {
+pub async fn run<C: GenericClient + Sync>(client: &C, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Postgres) {
         written.extend(rows(client, &statement, read_written).await?);
@@ -67,12 +67,12 @@ fn value(param: &Param) -> (&(dyn ToSql + Sync), Type) {
     }
 }
 
-fn read_written(row: &Row) -> Result<Written, tokio_postgres::Error> {
-    Ok(Written { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
+fn read_written(row: &Row) -> Result<InsertedMessage, tokio_postgres::Error> {
+    Ok(InsertedMessage { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
 }
 
-fn read_known(row: &Row) -> Result<Known, tokio_postgres::Error> {
-    Ok(Known {
+fn read_known(row: &Row) -> Result<AdmittedId, tokio_postgres::Error> {
+    Ok(AdmittedId {
         source: row.try_get(0)?,
         external_id: row.try_get(1)?,
         digest: row.try_get(2)?,

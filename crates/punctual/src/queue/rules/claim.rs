@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 /// One claimed item, as the claim row remembers it. Its id is that of a message, an entry or a delivery: the
 /// purpose of the claim says which.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item(
+pub struct ClaimItem(
     /// The message.
     pub MessageId,
     /// Where it waited.
@@ -21,7 +21,7 @@ pub struct Item(
     pub Option<String>,
 );
 
-impl Item {
+impl ClaimItem {
     /// The message, in a claim of messages.
     #[must_use]
     pub const fn message(&self) -> MessageId {
@@ -78,9 +78,9 @@ const RUN_MIN: usize = 3;
 /// a pair, and so is a run of plain ones, by its ends; if it goes in larger steps than one (as the deliveries
 /// of one channel do where each event has several), they are its third number.
 #[must_use]
-pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
-    let items: Vec<&Item> = items.into_iter().collect();
-    let group = |i: &Item| (i.lane(), i.attempt(), i.unstarted());
+pub fn write<'a>(items: impl IntoIterator<Item = &'a ClaimItem>) -> String {
+    let items: Vec<&ClaimItem> = items.into_iter().collect();
+    let group = |i: &ClaimItem| (i.lane(), i.attempt(), i.unstarted());
     let groups = items.chunk_by(|a, b| group(a) == group(b)).map(|items| {
         let (lane, attempt, unstarted) = group(items[0]);
         format!("[{lane},{attempt},{unstarted},[{}]]", members(items).join(","))
@@ -88,7 +88,7 @@ pub fn write<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
     format!("[{}]", groups.collect::<Vec<_>>().join(","))
 }
 
-fn members(mut items: &[&Item]) -> Vec<String> {
+fn members(mut items: &[&ClaimItem]) -> Vec<String> {
     let mut members = Vec::new();
     while let [first, rest @ ..] = items {
         let (run, step) = run(items);
@@ -110,18 +110,18 @@ fn members(mut items: &[&Item]) -> Vec<String> {
 }
 
 /// The longest run that begins here, and its step.
-fn run<'i, 'a>(items: &'i [&'a Item]) -> (&'i [&'a Item], i64) {
-    let step_to = |a: &Item, b: &Item| match (a.key(), b.key()) {
+fn run<'i, 'a>(items: &'i [&'a ClaimItem]) -> (&'i [&'a ClaimItem], i64) {
+    let step_to = |a: &ClaimItem, b: &ClaimItem| match (a.key(), b.key()) {
         (None, None) => b.0.0.checked_sub(a.0.0).filter(|step| *step > 0),
         _ => None,
     };
     let step = items.first().zip(items.get(1)).and_then(|(a, b)| step_to(a, b));
-    let goes_on = |pair: &&[&Item]| step.is_some() && step_to(pair[0], pair[1]) == step;
+    let goes_on = |pair: &&[&ClaimItem]| step.is_some() && step_to(pair[0], pair[1]) == step;
     let length = 1 + items.windows(2).take_while(goes_on).count();
     (&items[..length.min(items.len())], step.unwrap_or(1))
 }
 
-fn member(item: &Item) -> String {
+fn member(item: &ClaimItem) -> String {
     match item.key() {
         None => item.0.to_string(),
         Some(key) => format!("[{},{}]", item.0, serde_json::Value::from(key)),
@@ -132,11 +132,11 @@ fn member(item: &Item) -> String {
 ///
 /// # Errors
 /// When the text is not what [`write()`] makes.
-pub fn read(text: &str) -> Result<Vec<Item>, serde_json::Error> {
+pub fn read(text: &str) -> Result<Vec<ClaimItem>, serde_json::Error> {
     let groups: Vec<(LaneId, u32, u32, Vec<Member>)> = serde_json::from_str(text)?;
     let mut items = Vec::new();
     for (lane, attempt, unstarted, members) in groups {
-        let item = |id: i64, key: Option<String>| Item(MessageId(id), lane, attempt, unstarted, key);
+        let item = |id: i64, key: Option<String>| ClaimItem(MessageId(id), lane, attempt, unstarted, key);
         for member in members {
             match member {
                 Member::Plain(id) => items.push(item(id, None)),
@@ -167,14 +167,14 @@ mod tests {
     #[test]
     fn a_claim_reads_what_it_writes() {
         let items = vec![
-            Item(MessageId(7), LaneId(1), 1, 0, None),
-            Item(MessageId(8), LaneId(1), 1, 0, None),
-            Item(MessageId(10), LaneId(1), 1, 0, None),
-            Item(MessageId(11), LaneId(1), 1, 0, None),
-            Item(MessageId(12), LaneId(1), 1, 0, None),
-            Item(MessageId(9), LaneId(2), 3, 1, Some("order \"4\", ü".into())),
-            Item(MessageId(10), LaneId(2), 3, 1, None),
-            Item(MessageId(11), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(7), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(8), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(10), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(11), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(12), LaneId(1), 1, 0, None),
+            ClaimItem(MessageId(9), LaneId(2), 3, 1, Some("order \"4\", ü".into())),
+            ClaimItem(MessageId(10), LaneId(2), 3, 1, None),
+            ClaimItem(MessageId(11), LaneId(1), 1, 0, None),
         ];
         let text = write(&items);
         assert_eq!(text, r#"[[1,1,0,[7,8,[10,12]]],[2,3,1,[[9,"order \"4\", ü"],10]],[1,1,0,[11]]]"#);
@@ -197,7 +197,8 @@ mod tests {
             (&[i64::MIN, i64::MAX], "-9223372036854775808,9223372036854775807"),
         ];
         for (ids, written) in cases {
-            let items: Vec<Item> = ids.iter().map(|id| Item(MessageId(*id), LaneId(1), 1, 0, None)).collect();
+            let items: Vec<ClaimItem> =
+                ids.iter().map(|id| ClaimItem(MessageId(*id), LaneId(1), 1, 0, None)).collect();
             let text = write(&items);
             assert_eq!(text, format!("[[1,1,0,[{written}]]]"));
             assert_eq!(read(&text).unwrap(), items);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A delivery: which message came, and how it is to be processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct InboxDelivery {
     /// The sender; scopes the id.
     pub source: String,
     /// The sender's id of the message.
@@ -22,7 +22,7 @@ pub struct Delivery {
     pub max_attempts: u32,
 }
 
-impl Delivery {
+impl InboxDelivery {
     /// A delivery with the usual lease and number of attempts.
     #[must_use]
     pub fn new(source: impl Into<String>, message_id: impl Into<String>) -> Self {
@@ -77,7 +77,7 @@ impl Delivery {
 
 /// The status of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum InboxStatus {
     /// A receiver processes it, or did so when its lease ended.
     Processing,
     /// The message was processed.
@@ -88,7 +88,7 @@ pub enum Status {
     Dead,
 }
 
-impl Status {
+impl InboxStatus {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Processing, Self::Processed, Self::Failed, Self::Dead];
 
@@ -112,9 +112,9 @@ impl Status {
 
 /// The stored state of a message that came before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct StoredInboxMessage {
     /// The status of the message.
-    pub status: Status,
+    pub status: InboxStatus,
     /// The digest of its content, if one was given.
     pub hash: Option<String>,
     /// How often a receiver was told to process it.
@@ -125,7 +125,7 @@ pub struct Known {
 
 /// The verdict on a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum InboxDecision {
     /// Process it.
     Process,
     /// The message was processed.
@@ -140,28 +140,28 @@ pub enum Verdict {
     Dies,
 }
 
-impl Known {
+impl StoredInboxMessage {
     /// Decides about a delivery at `now`. Other content is a conflict in any status of the message; a hash
     /// that only one of the two has says nothing.
     #[must_use]
-    pub fn verdict(&self, delivery: &Delivery, now: Timestamp) -> Verdict {
+    pub fn verdict(&self, delivery: &InboxDelivery, now: Timestamp) -> InboxDecision {
         let differs = matches!((&self.hash, &delivery.hash), (Some(a), Some(b)) if a != b);
         match self.status {
-            _ if differs => Verdict::Conflict,
-            Status::Processed => Verdict::AlreadyProcessed,
-            Status::Dead => Verdict::Dead,
-            Status::Failed => Verdict::Process,
-            Status::Processing if self.lease_until > now => Verdict::InProgress,
-            Status::Processing if self.attempts >= delivery.max_attempts => Verdict::Dies,
-            Status::Processing => Verdict::Process,
+            _ if differs => InboxDecision::Conflict,
+            InboxStatus::Processed => InboxDecision::AlreadyProcessed,
+            InboxStatus::Dead => InboxDecision::Dead,
+            InboxStatus::Failed => InboxDecision::Process,
+            InboxStatus::Processing if self.lease_until > now => InboxDecision::InProgress,
+            InboxStatus::Processing if self.attempts >= delivery.max_attempts => InboxDecision::Dies,
+            InboxStatus::Processing => InboxDecision::Process,
         }
     }
 }
 
 /// Returns the status of a message after a failed attempt.
 #[must_use]
-pub const fn after_failure(attempts: u32, max_attempts: u32) -> Status {
-    if attempts >= max_attempts { Status::Dead } else { Status::Failed }
+pub const fn after_failure(attempts: u32, max_attempts: u32) -> InboxStatus {
+    if attempts >= max_attempts { InboxStatus::Dead } else { InboxStatus::Failed }
 }
 
 #[cfg(test)]
@@ -172,53 +172,53 @@ mod tests {
     #[test]
     fn plt_16_a_delivery_is_told_by_what_is_known() {
         let at = |s: i64| Timestamp::from_micros(s * 1_000_000);
-        let delivery = Delivery::new("shop", "7").hash("a").max_attempts(3);
-        let known = |status, hash: Option<&str>, attempts, until| Known {
+        let delivery = InboxDelivery::new("shop", "7").hash("a").max_attempts(3);
+        let known = |status, hash: Option<&str>, attempts, until| StoredInboxMessage {
             status,
             hash: hash.map(str::to_owned),
             attempts,
             lease_until: at(until),
         };
         let table = [
-            (known(Status::Processed, Some("a"), 1, 0), Verdict::AlreadyProcessed),
-            (known(Status::Processed, None, 1, 0), Verdict::AlreadyProcessed),
-            (known(Status::Processed, Some("b"), 1, 0), Verdict::Conflict),
-            (known(Status::Dead, Some("a"), 3, 0), Verdict::Dead),
-            (known(Status::Dead, Some("b"), 3, 0), Verdict::Conflict),
-            (known(Status::Failed, Some("a"), 2, 99), Verdict::Process),
-            (known(Status::Failed, Some("b"), 2, 99), Verdict::Conflict),
-            (known(Status::Processing, Some("a"), 1, 11), Verdict::InProgress),
-            (known(Status::Processing, Some("b"), 1, 11), Verdict::Conflict),
-            (known(Status::Processing, Some("a"), 2, 10), Verdict::Process),
-            (known(Status::Processing, Some("a"), 3, 10), Verdict::Dies),
-            (known(Status::Processing, Some("a"), 3, 11), Verdict::InProgress),
+            (known(InboxStatus::Processed, Some("a"), 1, 0), InboxDecision::AlreadyProcessed),
+            (known(InboxStatus::Processed, None, 1, 0), InboxDecision::AlreadyProcessed),
+            (known(InboxStatus::Processed, Some("b"), 1, 0), InboxDecision::Conflict),
+            (known(InboxStatus::Dead, Some("a"), 3, 0), InboxDecision::Dead),
+            (known(InboxStatus::Dead, Some("b"), 3, 0), InboxDecision::Conflict),
+            (known(InboxStatus::Failed, Some("a"), 2, 99), InboxDecision::Process),
+            (known(InboxStatus::Failed, Some("b"), 2, 99), InboxDecision::Conflict),
+            (known(InboxStatus::Processing, Some("a"), 1, 11), InboxDecision::InProgress),
+            (known(InboxStatus::Processing, Some("b"), 1, 11), InboxDecision::Conflict),
+            (known(InboxStatus::Processing, Some("a"), 2, 10), InboxDecision::Process),
+            (known(InboxStatus::Processing, Some("a"), 3, 10), InboxDecision::Dies),
+            (known(InboxStatus::Processing, Some("a"), 3, 11), InboxDecision::InProgress),
         ];
         for (known, verdict) in table {
             assert_eq!(known.verdict(&delivery, at(10)), verdict, "{known:?}");
         }
-        let hashless = Delivery::new("shop", "7");
-        let processed = known(Status::Processed, Some("b"), 1, 0);
-        assert_eq!(processed.verdict(&hashless, at(10)), Verdict::AlreadyProcessed);
-        assert_eq!(after_failure(2, 3), Status::Failed);
-        assert_eq!(after_failure(3, 3), Status::Dead);
+        let hashless = InboxDelivery::new("shop", "7");
+        let processed = known(InboxStatus::Processed, Some("b"), 1, 0);
+        assert_eq!(processed.verdict(&hashless, at(10)), InboxDecision::AlreadyProcessed);
+        assert_eq!(after_failure(2, 3), InboxStatus::Failed);
+        assert_eq!(after_failure(3, 3), InboxStatus::Dead);
     }
 
     /// PLT-29
     #[test]
     fn plt_29_a_wrong_delivery_is_refused_with_every_problem() {
-        let wrong = Delivery::new("", "x".repeat(256)).hash("\n").lease(Duration::ZERO).max_attempts(0);
+        let wrong = InboxDelivery::new("", "x".repeat(256)).hash("\n").lease(Duration::ZERO).max_attempts(0);
         let said = wrong.check().unwrap_err().to_string();
         for part in ["source: ", "messageId: ", "hash: ", "leaseSeconds: ", "maxAttempts: "] {
             assert!(said.contains(part), "{part} in {said}");
         }
-        Delivery::new("shop", "7").check().unwrap();
+        InboxDelivery::new("shop", "7").check().unwrap();
     }
 
     #[test]
     fn a_status_reads_its_own_word() {
-        for status in Status::ALL {
-            assert_eq!(Status::parse(status.word()), Some(status));
+        for status in InboxStatus::ALL {
+            assert_eq!(InboxStatus::parse(status.word()), Some(status));
         }
-        assert_eq!((Status::parse("Dead"), Status::parse("gone")), (Some(Status::Dead), None));
+        assert_eq!((InboxStatus::parse("Dead"), InboxStatus::parse("gone")), (Some(InboxStatus::Dead), None));
     }
 }

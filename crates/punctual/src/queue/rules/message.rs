@@ -192,22 +192,22 @@ pub fn check_published_topic(topic: &str, path: &str, problems: &mut Problems) {
 pub(crate) fn check_json(text: &str, bytes_max: usize, path: &str, problems: &mut Problems) {
     if text.len() > bytes_max {
         problems.push(path, format!("has {} bytes, at most {bytes_max} are allowed", text.len()));
-    } else if let Err(e) = serde_json::from_str::<Readable>(text) {
+    } else if let Err(e) = serde_json::from_str::<JsonCheck>(text) {
         problems.push(path, format!("is not JSON that can be read: {e}"));
     }
 }
 
 /// JSON that becomes a value whenever it is read later, checked without making one. A parser that merely
 /// skips a value accepts more: lone surrogates, numbers that no double holds, and any depth.
-struct Readable;
+struct JsonCheck;
 
-impl<'de> Deserialize<'de> for Readable {
+impl<'de> Deserialize<'de> for JsonCheck {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Readable {
+impl<'de> Visitor<'de> for JsonCheck {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

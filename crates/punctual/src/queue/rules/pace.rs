@@ -16,11 +16,11 @@ const FRESH_WEIGHT: f64 = 0.3;
 
 /// The speed of one handler.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct HandlerSpeed {
     seconds_per_item: Option<f64>,
 }
 
-impl Pace {
+impl HandlerSpeed {
     /// Items were worked off: `count` in `busy`, with `concurrency` at a time.
     pub fn learn(&mut self, count: usize, busy: Duration) {
         if count == 0 {
@@ -58,18 +58,18 @@ mod tests {
 
     #[test]
     fn a_fast_handler_gets_large_batches_and_a_slow_one_small() {
-        let mut fast = Pace::default();
+        let mut fast = HandlerSpeed::default();
         assert_eq!(fast.room(16), 16, "nothing known: what can run at once");
         fast.learn(1_000, Duration::from_millis(5));
         assert_eq!(fast.room(16), ROOM_MAX);
-        let mut slow = Pace::default();
+        let mut slow = HandlerSpeed::default();
         slow.learn(10, Duration::from_secs(1));
         assert_eq!(slow.room(16), 16);
     }
 
     #[test]
     fn the_pace_follows_a_change() {
-        let mut pace = Pace::default();
+        let mut pace = HandlerSpeed::default();
         pace.learn(1_000, Duration::from_millis(1));
         (0..30).for_each(|_| pace.learn(10, Duration::from_secs(1)));
         assert_eq!(pace.room(4), 4);

@@ -4,13 +4,13 @@ use crate::base::backoff::Backoff;
 use crate::base::duration;
 use crate::base::error::Problems;
 use crate::base::limits;
-use crate::queue::rules::attempt::Patience;
+use crate::queue::rules::attempt::RetryPolicy;
 use serde_json::Value;
 use std::time::Duration;
 
 /// The policy for the rest of a sequence when its head is dead-lettered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeadHead {
+pub enum DeadHeadPolicy {
     /// The key waits until the dead letter is replayed or purged.
     #[default]
     Block,
@@ -18,7 +18,7 @@ pub enum DeadHead {
     Pass,
 }
 
-impl DeadHead {
+impl DeadHeadPolicy {
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -31,7 +31,7 @@ impl DeadHead {
 
 /// Settings of one queue; a field that is `None` has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct QueueSettings {
     /// Nothing is claimed while a queue is paused.
     pub paused: bool,
     /// Started attempts before an item is dead.
@@ -41,14 +41,14 @@ pub struct Settings {
     /// How long its finished messages are kept.
     pub retention: Option<Duration>,
     /// The policy for a sequence with a dead head.
-    pub dead_head: DeadHead,
+    pub dead_head: DeadHeadPolicy,
 }
 
-impl Settings {
+impl QueueSettings {
     /// How patient the queue is.
     #[must_use]
-    pub fn patience(&self) -> Patience {
-        Patience {
+    pub fn patience(&self) -> RetryPolicy {
+        RetryPolicy {
             max_attempts: self.max_attempts.unwrap_or(limits::ATTEMPTS_DEFAULT),
             backoff: self.backoff.clone().unwrap_or_default(),
         }
@@ -105,10 +105,10 @@ fn retention(value: &Value) -> Result<Duration, String> {
     if retention.is_zero() { Err("must be longer than zero".into()) } else { Ok(retention) }
 }
 
-fn dead_head(value: &Value) -> Result<DeadHead, String> {
+fn dead_head(value: &Value) -> Result<DeadHeadPolicy, String> {
     match value.as_str() {
-        Some("block") => Ok(DeadHead::Block),
-        Some("pass") => Ok(DeadHead::Pass),
+        Some("block") => Ok(DeadHeadPolicy::Block),
+        Some("pass") => Ok(DeadHeadPolicy::Pass),
         _ => Err("must be \"block\" or \"pass\"".into()),
     }
 }
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn change(settings: &Settings, change: &Value) -> Result<Settings, Problems> {
+    fn change(settings: &QueueSettings, change: &Value) -> Result<QueueSettings, Problems> {
         settings.changed_by(change.as_object().unwrap())
     }
 
     #[test]
     fn a_change_leaves_the_rest_as_it_was() {
-        let start = change(&Settings::default(), &json!({"maxAttempts": 3, "backoff": ["1m"]})).unwrap();
+        let start = change(&QueueSettings::default(), &json!({"maxAttempts": 3, "backoff": ["1m"]})).unwrap();
         let paused = change(&start, &json!({"paused": true, "backoff": null})).unwrap();
         assert_eq!((paused.paused, paused.max_attempts, paused.backoff), (true, Some(3), None));
     }
@@ -134,10 +134,10 @@ mod tests {
     fn plt_29_wrong_settings_are_all_named() {
         let wrong = json!({"paused": "yes", "maxAttempts": 0, "backoff": ["soon"], "retention": "0s",
                            "deadHead": "skip", "colour": 1});
-        let problems = change(&Settings::default(), &wrong).unwrap_err();
+        let problems = change(&QueueSettings::default(), &wrong).unwrap_err();
         assert_eq!(problems.0.len(), 6, "{problems}");
         for n in [json!(-1), json!(1.5), json!("3"), json!(1001)] {
-            assert!(change(&Settings::default(), &json!({"maxAttempts": n})).is_err());
+            assert!(change(&QueueSettings::default(), &json!({"maxAttempts": n})).is_err());
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 /// A lane that has due work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct DueLane {
     /// The lane.
     pub lane: LaneId,
     /// Which handler takes it.
@@ -35,15 +35,15 @@ pub struct LaneQuota {
 /// Returns the offers that a claim may take now: those whose handler has room, lanes that are not known to
 /// be deep before all others, because a small claim is a quick one.
 #[must_use]
-pub fn claimable(offers: &[Offer], room: &[usize], deep: &HashSet<LaneId>) -> Vec<Offer> {
-    let open: Vec<Offer> = offers.iter().filter(|offer| room[offer.handler] > 0).copied().collect();
-    let shallow: Vec<Offer> = open.iter().filter(|offer| !deep.contains(&offer.lane)).copied().collect();
+pub fn claimable(offers: &[DueLane], room: &[usize], deep: &HashSet<LaneId>) -> Vec<DueLane> {
+    let open: Vec<DueLane> = offers.iter().filter(|offer| room[offer.handler] > 0).copied().collect();
+    let shallow: Vec<DueLane> = open.iter().filter(|offer| !deep.contains(&offer.lane)).copied().collect();
     if shallow.is_empty() { open } else { shallow }
 }
 
 /// Shares the room of each handler among the offered lanes, beginning at `turn`.
 #[must_use]
-pub fn plan(offers: &[Offer], room: &[usize], turn: usize) -> Vec<LaneQuota> {
+pub fn plan(offers: &[DueLane], room: &[usize], turn: usize) -> Vec<LaneQuota> {
     let mut left = room.to_vec();
     let chosen = choose(offers, room, turn);
     let mut sharers = vec![0_usize; room.len()];
@@ -63,7 +63,7 @@ pub fn plan(offers: &[Offer], room: &[usize], turn: usize) -> Vec<LaneQuota> {
 
 /// The lanes whose turn it is: no more per handler than it has room, no more in all than
 /// one statement may visit.
-fn choose<'a>(offers: &'a [Offer], room: &[usize], turn: usize) -> Vec<&'a Offer> {
+fn choose<'a>(offers: &'a [DueLane], room: &[usize], turn: usize) -> Vec<&'a DueLane> {
     let start = if offers.is_empty() { 0 } else { turn % offers.len() };
     let mut free = room.to_vec();
     offers[start..]
@@ -83,18 +83,18 @@ fn choose<'a>(offers: &'a [Offer], room: &[usize], turn: usize) -> Vec<&'a Offer
 mod tests {
     use super::*;
 
-    fn offers(n: usize) -> Vec<Offer> {
+    fn offers(n: usize) -> Vec<DueLane> {
         let lane = |l: usize| LaneId(i64::try_from(l).unwrap() + 1);
-        (0..n).map(|l| Offer { lane: lane(l), handler: 0, since: Timestamp::MIN }).collect()
+        (0..n).map(|l| DueLane { lane: lane(l), handler: 0, since: Timestamp::MIN }).collect()
     }
 
     /// PLT-9: a lane whose handler is busy keeps no deep lane of another handler waiting.
     #[test]
     fn plt_9_a_busy_handler_holds_up_no_other() {
-        let lane = |n: i64, handler: usize| Offer { lane: LaneId(n), handler, since: Timestamp::MIN };
+        let lane = |n: i64, handler: usize| DueLane { lane: LaneId(n), handler, since: Timestamp::MIN };
         let (busy, backlog, small) = (lane(1, 0), lane(2, 1), lane(3, 1));
         let deep = HashSet::from([LaneId(2)]);
-        let claimed = |offers: &[Offer], room: [usize; 2]| -> Vec<i64> {
+        let claimed = |offers: &[DueLane], room: [usize; 2]| -> Vec<i64> {
             claimable(offers, &room, &deep).iter().map(|offer| offer.lane.0).collect()
         };
         let all = [busy, backlog, small];

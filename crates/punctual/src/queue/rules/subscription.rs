@@ -12,12 +12,12 @@ use crate::base::error::{Problem, Problems};
 use crate::base::facts::Facts;
 use crate::base::name::check_name;
 use crate::queue::rules::message::{Message, check_topic};
-use crate::queue::rules::queue::Settings;
+use crate::queue::rules::queue::QueueSettings;
 use serde_json::{Value, json};
 
 /// Where messages of a subscription go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum SubscriptionTarget {
     /// To remote workers, who claim `{topic}/{name}`.
     Queue,
     /// To code of a process that was registered under this name.
@@ -27,7 +27,7 @@ pub enum Target {
 /// Targets that are planned, and refused until they are there.
 const LATER: [&str; 5] = ["webhook", "nats", "amqp", "amqp1", "flows"];
 
-impl Target {
+impl SubscriptionTarget {
     /// Reads a target that stands at `path`; `None` when there are problems.
     pub fn read(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
         let part = DocumentObject::read(value, path, &["type", "name"], &mut Problems::default());
@@ -77,13 +77,13 @@ const EXIST: &str = "there are queue (remote workers claim it) and handler (in a
 
 /// Which messages of a topic are wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter {
+pub struct SubscriptionFilter {
     condition: Condition,
     asks_payload: bool,
     asks_headers: bool,
 }
 
-impl Filter {
+impl SubscriptionFilter {
     /// Reads a filter that stands at `path`; `None` when there are problems.
     pub fn read(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
         let condition = Condition::read(value, path, problems)?;
@@ -148,9 +148,9 @@ fn is_within(path: &str, root: &str) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSubscription {
     /// Which messages; all without one.
-    pub filter: Option<Filter>,
+    pub filter: Option<SubscriptionFilter>,
     /// Where to.
-    pub target: Target,
+    pub target: SubscriptionTarget,
     /// Started attempts before an item is dead; the default if `None`.
     pub max_attempts: Option<u32>,
     /// The waits between attempts; the default if `None`.
@@ -162,7 +162,7 @@ pub struct NewSubscription {
 impl NewSubscription {
     /// Everything the topic has, to this target.
     #[must_use]
-    pub const fn new(target: Target) -> Self {
+    pub const fn new(target: SubscriptionTarget) -> Self {
         Self { filter: None, target, max_attempts: None, backoff: None, enabled: None }
     }
 
@@ -170,10 +170,11 @@ impl NewSubscription {
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
         let part = DocumentObject::read(value, "", &["filter", "target", "retry", "enabled"], problems)?;
-        let filter = part.get("filter").and_then(|value| Filter::read(value, "filter", problems));
+        let filter = part.get("filter").and_then(|value| SubscriptionFilter::read(value, "filter", problems));
         let target = part.need("target", "such as {\"type\": \"queue\"}", problems);
-        let target = target.and_then(|value| Target::read(value, "target", problems));
-        let retry = part.get("retry").map_or_else(Settings::default, |value| read_retry(value, problems));
+        let target = target.and_then(|value| SubscriptionTarget::read(value, "target", problems));
+        let retry =
+            part.get("retry").map_or_else(QueueSettings::default, |value| read_retry(value, problems));
         let enabled = part.get("enabled").is_some().then(|| part.flag("enabled", true, problems));
         let new = Self {
             filter,
@@ -186,17 +187,17 @@ impl NewSubscription {
     }
 }
 
-fn read_retry(value: &Value, problems: &mut Problems) -> Settings {
+fn read_retry(value: &Value, problems: &mut Problems) -> QueueSettings {
     let Some(_) = DocumentObject::read(value, "retry", &["maxAttempts", "backoff"], problems) else {
-        return Settings::default();
+        return QueueSettings::default();
     };
     let known = |(name, _): &(&String, &Value)| matches!(name.as_str(), "maxAttempts" | "backoff");
     let fields = value.as_object().into_iter().flatten().filter(known);
     let change = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-    Settings::default().changed_by(&change).unwrap_or_else(|wrong| {
+    QueueSettings::default().changed_by(&change).unwrap_or_else(|wrong| {
         let inside = |p: Problem| Problem::new(format!("retry.{}", p.path), p.message);
         problems.0.extend(wrong.0.into_iter().map(inside));
-        Settings::default()
+        QueueSettings::default()
     })
 }
 
@@ -247,11 +248,11 @@ mod tests {
         let value = json!({"target": {"type": "handler", "name": "billing"},
             "retry": {"maxAttempts": 3, "backoff": ["1m"]}, "enabled": false, "filter": null});
         let read = NewSubscription::read(&value, &mut Problems::default()).unwrap();
-        assert_eq!(read.target, Target::Handler("billing".into()));
+        assert_eq!(read.target, SubscriptionTarget::Handler("billing".into()));
         assert_eq!((read.max_attempts, read.enabled, &read.filter), (Some(3), Some(false), &None));
         assert_eq!(read.target.to_json(), value["target"]);
         let plain = NewSubscription::read(&json!({"target": {"type": "queue"}}), &mut Problems::default());
-        assert_eq!(plain, Some(NewSubscription::new(Target::Queue)));
+        assert_eq!(plain, Some(NewSubscription::new(SubscriptionTarget::Queue)));
     }
 
     /// PLT-29: every problem, each by its path.
@@ -302,12 +303,15 @@ mod tests {
         ];
         for (path, value, want) in cases {
             let filter = json!({"questionId": path, "op": "==", "value": value});
-            let read = Filter::read(&filter, "filter", &mut Problems::default()).unwrap();
+            let read = SubscriptionFilter::read(&filter, "filter", &mut Problems::default()).unwrap();
             assert_eq!(read.admits(&placed), want, "{filter}");
             assert_eq!(read.to_json(), filter);
         }
-        let bare =
-            Filter::read(&json!({"questionId": "payload", "op": "exists"}), "", &mut Problems::default());
+        let bare = SubscriptionFilter::read(
+            &json!({"questionId": "payload", "op": "exists"}),
+            "",
+            &mut Problems::default(),
+        );
         assert!(bare.unwrap().admits(&message("k", "7")), "a payload need not be an object");
     }
 

@@ -19,14 +19,14 @@ pub const KIND: &str = "timer";
 
 /// When a timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum DueTime {
     /// At this moment. One that has passed is due at once.
     At(Timestamp),
     /// This long after now, by the database's clock.
     In(Duration),
 }
 
-impl When {
+impl DueTime {
     /// The moment, seen from `now`.
     #[must_use]
     pub fn from(self, now: Timestamp) -> Timestamp {
@@ -53,20 +53,20 @@ pub struct NewTimer {
     /// The message to enqueue; its `due_at` is ignored.
     pub message: NewMessage,
     /// When.
-    pub when: When,
+    pub when: DueTime,
 }
 
 impl NewTimer {
     /// A timer due at a moment.
     #[must_use]
     pub fn at(at: Timestamp, topic: impl Into<String>, payload: impl Into<String>) -> Self {
-        Self { message: NewMessage::new(topic, KIND, payload), when: When::At(at) }
+        Self { message: NewMessage::new(topic, KIND, payload), when: DueTime::At(at) }
     }
 
     /// A timer due this long after it is scheduled.
     #[must_use]
     pub fn after(delay: Duration, topic: impl Into<String>, payload: impl Into<String>) -> Self {
-        Self { message: NewMessage::new(topic, KIND, payload), when: When::In(delay) }
+        Self { message: NewMessage::new(topic, KIND, payload), when: DueTime::In(delay) }
     }
 
     /// Says more about its message: a kind, a key, a correlation id.
@@ -100,12 +100,12 @@ pub fn problems(timers: &[NewTimer], window: Option<Duration>) -> Problems {
 
 /// Returns the problem of a due time or a delay.
 #[must_use]
-pub fn check_when(when: When) -> Option<Problem> {
+pub fn check_when(when: DueTime) -> Option<Problem> {
     match when {
-        When::At(at) if at > Timestamp::MAX || at < Timestamp::EARLIEST => {
+        DueTime::At(at) if at > Timestamp::MAX || at < Timestamp::EARLIEST => {
             Some(Problem::new("dueAt", "must lie between the years 1900 and 9999"))
         }
-        When::In(delay) if delay > limits::TIMER_DELAY_MAX => {
+        DueTime::In(delay) if delay > limits::TIMER_DELAY_MAX => {
             Some(Problem::new("delay", "must not be longer than 100 years"))
         }
         _ => None,
@@ -115,7 +115,7 @@ pub fn check_when(when: When) -> Option<Problem> {
 /// The due times of a batch, in the order given: each as it was asked for, or with a window
 /// spread over it.
 #[must_use]
-pub fn due_times(when: &[When], now: Timestamp, window: Option<Duration>) -> Vec<Timestamp> {
+pub fn due_times(when: &[DueTime], now: Timestamp, window: Option<Duration>) -> Vec<Timestamp> {
     let mut due: Vec<Timestamp> = when.iter().map(|when| when.from(now)).collect();
     if let Some(window) = window {
         spread(&mut due, window);
@@ -139,7 +139,7 @@ fn spread(due: &mut [Timestamp], window: Duration) {
 
 /// A timer that was scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scheduled {
+pub struct ScheduledTimer {
     /// Its id, which is that of its message.
     pub id: MessageId,
     /// When it is due.
@@ -150,7 +150,7 @@ pub struct Scheduled {
 
 /// Where a timer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Status {
+pub enum TimerStatus {
     /// Its time has not come.
     Waiting,
     /// Its time has come: its message is in the queue, or was.
@@ -159,7 +159,7 @@ pub enum Status {
     Cancelled,
 }
 
-impl Status {
+impl TimerStatus {
     /// All of them, with the words they are known by.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Waiting, "Waiting"), (Self::Fired, "Fired"), (Self::Cancelled, "Cancelled")];
@@ -173,7 +173,7 @@ impl Status {
 
 /// How far the message of a timer has come that has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Progress {
+pub enum TimerProgress {
     /// No worker has claimed it yet: it can still be cancelled.
     Queued,
     /// A worker processes it.
@@ -199,7 +199,7 @@ mod tests {
     /// PLT-19: a mass of equal due times is spread evenly, others are left alone.
     #[test]
     fn plt_19_equal_due_times_are_spread_and_others_left_alone() {
-        let at = |s| When::In(Duration::from_secs(s));
+        let at = |s| DueTime::In(Duration::from_secs(s));
         let when = [at(10), at(10), at(99), at(10), at(10)];
         let plain = due_times(&when, NOW, None);
         assert_eq!(seconds(&plain), [10.0, 10.0, 99.0, 10.0, 10.0]);
@@ -213,7 +213,7 @@ mod tests {
     fn nothing_becomes_due_earlier_or_after_the_window() {
         for count in [1_usize, 2, 3, 7, 1_000, 10_000] {
             let window = Duration::from_millis(1_234);
-            let due = due_times(&vec![When::At(NOW); count], NOW, Some(window));
+            let due = due_times(&vec![DueTime::At(NOW); count], NOW, Some(window));
             assert!(due.iter().all(|t| *t >= NOW && t.since(NOW) < window), "{count}");
             assert!(due.is_sorted(), "{count}");
         }
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_status_is_read_by_its_word() {
-        assert_eq!(Status::parse("waiting"), Some(Status::Waiting));
-        assert_eq!(Status::parse("Cancelled"), Some(Status::Cancelled));
-        assert_eq!(Status::parse("pending"), None);
+        assert_eq!(TimerStatus::parse("waiting"), Some(TimerStatus::Waiting));
+        assert_eq!(TimerStatus::parse("Cancelled"), Some(TimerStatus::Cancelled));
+        assert_eq!(TimerStatus::parse("pending"), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
 use crate::queue::run::gauge;
 use crate::queue::run::panics::catch_panic;
-use crate::queue::run::stop::Stop;
+use crate::queue::run::stop::StopSignal;
 use crate::queue::store::claims::ClaimRequest;
 use crate::queue::store::ready_lanes::ReadyLane;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub struct LaneRoom {
 
 /// The items that a claim took from a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TakenFromLane {
+pub struct LaneClaim {
     /// How many.
     pub items: usize,
     /// When the last of them was due.
@@ -75,13 +75,13 @@ pub struct WorkRound<'l> {
     /// The most items that one claim takes.
     pub batch: usize,
     /// The signal that stops the work.
-    pub stop: &'l Stop,
+    pub stop: &'l StopSignal,
     /// Whether the loop waits for all that it begins, in order.
     pub in_turn: bool,
     /// The items taken from each lane. A lane that is not named here is left alone until the next look.
-    pub taken: HashMap<LaneId, TakenFromLane>,
+    pub taken: HashMap<LaneId, LaneClaim>,
     /// The begun work.
-    pub begun: Vec<BegunWork>,
+    pub begun: Vec<ClaimedWork>,
 }
 
 impl WorkRound<'_> {
@@ -93,22 +93,22 @@ impl WorkRound<'_> {
 
     /// Adds work that is to be run.
     pub fn begin(&mut self, run: impl Future<Output = Result<WorkCounts>> + Send + 'static) {
-        self.begun.push(BegunWork::new(run));
+        self.begun.push(ClaimedWork::new(run));
     }
 
     /// Adds work that is run beside other such work, also where the loop waits for what it begins.
     pub fn begin_side_by_side(&mut self, run: impl Future<Output = Result<WorkCounts>> + Send + 'static) {
-        self.begun.push(BegunWork { run: Box::pin(run), side_by_side: true });
+        self.begun.push(ClaimedWork { run: Box::pin(run), side_by_side: true });
     }
 }
 
 /// Work that was claimed, to be run to its end.
-pub struct BegunWork {
+pub struct ClaimedWork {
     pub(crate) run: BoxFuture<'static, Result<WorkCounts>>,
     pub(crate) side_by_side: bool,
 }
 
-impl BegunWork {
+impl ClaimedWork {
     /// Work that is run in its order.
     pub(crate) fn new(run: impl Future<Output = Result<WorkCounts>> + Send + 'static) -> Self {
         Self { run: Box::pin(run), side_by_side: false }

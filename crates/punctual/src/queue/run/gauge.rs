@@ -2,8 +2,8 @@
 //!
 //! Lateness comes first: how long after its due time an item was begun.
 
-use crate::queue::run::handler_batch::Tally;
-use crate::queue::store::reap::Reaped;
+use crate::queue::run::handler_batch::BatchCounts;
+use crate::queue::store::reap::ReapOutcome;
 use metrics::{Histogram, counter, histogram};
 
 /// The histogram of a topic's lateness, in seconds.
@@ -12,7 +12,7 @@ pub(crate) fn lateness(topic: &str) -> Histogram {
 }
 
 /// A batch is through.
-pub(crate) fn batch(topic: &str, tally: &Tally) {
+pub(crate) fn batch(topic: &str, tally: &BatchCounts) {
     let count = |name: &'static str, n: usize| {
         if n > 0 {
             counter!(name, "topic" => topic.to_owned()).increment(n as u64);
@@ -40,7 +40,7 @@ pub(crate) fn loop_panicked(name: &'static str) {
 }
 
 /// Leases ran out.
-pub(crate) fn reaped(reaped: &Reaped) {
+pub(crate) fn reaped(reaped: &ReapOutcome) {
     counter!("punctual_items_reaped_total").increment(reaped.returned as u64);
     counter!("punctual_items_dead_by_reaping_total").increment(reaped.dead as u64);
 }

@@ -91,28 +91,28 @@ impl<E: std::error::Error> From<E> for HandlerError {
 }
 
 /// The result of a handler.
-pub type Handled = Result<(), HandlerError>;
+pub type HandlerResult = Result<(), HandlerError>;
 
 /// Code for one topic. Async closures are handlers:
 /// `|work: Work| async move { Ok(()) }`.
 pub trait Handler: Send + Sync + 'static {
     /// Handles one message. The method may be called again for the same message, after a crash or a lost
     /// lease: its effects must be safe to repeat.
-    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = Handled> + Send>>;
+    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 }
 
 impl<F, Fut> Handler for F
 where
     F: Fn(Work) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Handled> + Send + 'static,
+    Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = Handled> + Send>> {
+    fn handle(&self, work: Work) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
         Box::pin(self(work))
     }
 }
 
 /// Runs a handler; a panic is an attempt that did not end well.
-pub(crate) async fn run(handler: &dyn Handler, work: Work) -> Handled {
+pub(crate) async fn run(handler: &dyn Handler, work: Work) -> HandlerResult {
     // The handler's own part before its future is within, too.
     let handled = catch_panic(async { handler.handle(work).await }).await;
     handled.unwrap_or_else(|said| Err(HandlerError::retry(format!("the handler panicked: {said}"))))

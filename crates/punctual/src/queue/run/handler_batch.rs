@@ -16,11 +16,11 @@ use crate::queue::rules::attempt::Retry;
 use crate::queue::run::context::BatchGuard;
 use crate::queue::run::gauge;
 use crate::queue::run::handler;
-use crate::queue::run::handler::{Handled, Handler, HandlerError, Work};
+use crate::queue::run::handler::{Handler, HandlerError, HandlerResult, Work};
 use crate::queue::run::handlers::{Assignment, HandlerSlot, Handlers};
-use crate::queue::run::stop::{Phase, Stop};
-use crate::queue::run::subscription::Served;
-use crate::queue::store::claims::{Claimed, ClaimedBatch};
+use crate::queue::run::stop::{StopPhase, StopSignal};
+use crate::queue::run::subscription::LoadedSubscription;
+use crate::queue::store::claims::{ClaimedBatch, ClaimedItem};
 use crate::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -50,13 +50,13 @@ pub struct HandlerBatch {
     handlers: Arc<Handlers>,
     slot: usize,
     /// The subscription and its lane, unless it is a topic's own queue.
-    served: Option<(LaneId, Arc<Served>)>,
+    served: Option<(LaneId, Arc<LoadedSubscription>)>,
     token: Token,
     suspect: bool,
     keyed: bool,
     /// Whether more than the queue commits with its settlement.
     hooked: bool,
-    waiting: std::vec::IntoIter<Claimed>,
+    waiting: std::vec::IntoIter<ClaimedItem>,
     left: usize,
     words: Vec<(MessageId, SettleAction)>,
     exceptions: bool,
@@ -69,7 +69,7 @@ pub struct HandlerBatch {
 
 /// The result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct BatchCounts {
     /// Items that went well.
     pub done: usize,
     /// Items that did not.
@@ -78,9 +78,9 @@ pub struct Tally {
     pub lost: usize,
 }
 
-struct Finished {
+struct HandledMessage {
     message: MessageId,
-    handled: Handled,
+    handled: HandlerResult,
     output: Option<String>,
     took: Duration,
 }
@@ -93,12 +93,12 @@ impl HandlerBatch {
         catch: ClaimedBatch,
         asked: Monotonic,
     ) -> Vec<Self> {
-        let mut groups: Vec<(Token, &Assignment, Vec<Claimed>)> = Vec::new();
+        let mut groups: Vec<(Token, &Assignment, Vec<ClaimedItem>)> = Vec::new();
         for claimed in catch.items {
             let lane = claimed.item.lane();
             let Some(assignment) = assignments.get(&lane) else { continue };
             // Items of one claim follow each other, so the last group is nearly always it.
-            let together = |group: &&mut (Token, &Assignment, Vec<Claimed>)| {
+            let together = |group: &&mut (Token, &Assignment, Vec<ClaimedItem>)| {
                 let same = assignment.served.is_none() || group.2[0].item.lane() == lane;
                 group.0 == claimed.token && group.1.slot == assignment.slot && same
             };
@@ -109,7 +109,7 @@ impl HandlerBatch {
         }
         let tokens: Vec<Token> = groups.iter().map(|g| g.0.clone()).collect();
         let claimed_at = (catch.now.unwrap_or(Timestamp::MIN), monotonic());
-        let build = |(token, assignment, items): (Token, &Assignment, Vec<Claimed>)| {
+        let build = |(token, assignment, items): (Token, &Assignment, Vec<ClaimedItem>)| {
             let slot = assignment.slot;
             handlers.slots[slot].in_flight.fetch_add(items.len(), Ordering::Relaxed);
             Self {
@@ -144,7 +144,7 @@ impl HandlerBatch {
     }
 
     /// Runs the batch to its end.
-    pub async fn run(mut self, stop: Stop) -> Tally {
+    pub async fn run(mut self, stop: StopSignal) -> BatchCounts {
         let result = if self.suspect { self.work_alone(stop).await } else { self.work(stop).await };
         let tally = result.unwrap_or_else(|error| {
             // Items that are not settled are due again when the lease ends.
@@ -156,19 +156,19 @@ impl HandlerBatch {
     }
 
     /// How late an item begins, by the authority's clock as it was at the claim.
-    fn note_lateness(&self, claimed: &Claimed) {
+    fn note_lateness(&self, claimed: &ClaimedItem) {
         let (now, since) = self.claimed_at;
         let late = now.since(claimed.due_at) + since.elapsed();
         self.slot().lateness.record(late.as_secs_f64());
     }
 
-    fn lost(&self) -> Tally {
-        Tally { lost: self.left, ..Tally::default() }
+    fn lost(&self) -> BatchCounts {
+        BatchCounts { lost: self.left, ..BatchCounts::default() }
     }
 
     /// Waits for its turn, keeping its lease, and marks that it begins; a stop that comes
     /// first hands it back.
-    async fn work_alone(&mut self, stop: Stop) -> Result<Tally> {
+    async fn work_alone(&mut self, stop: StopSignal) -> Result<BatchCounts> {
         let handlers = Arc::clone(&self.handlers);
         let context = &handlers.context;
         let place = handlers.quarantine.join(&self.token, self.leased);
@@ -177,7 +177,7 @@ impl HandlerBatch {
         let alone = loop {
             tokio::select! {
                 biased;
-                () = stop.reached(Phase::Finishing) => break None,
+                () = stop.reached(StopPhase::Finishing) => break None,
                 permit = &mut turn => break permit,
                 kept = place.keep(&context.store, context.lease, context.lease / RENEW_SHARE) => {
                     // Nothing of it has begun: when it cannot keep its lease, it makes room.
@@ -221,10 +221,10 @@ impl HandlerBatch {
         gauge::filtered(&served.topic, &served.name, skipped);
     }
 
-    async fn work(&mut self, stop: Stop) -> Result<Tally> {
+    async fn work(&mut self, stop: StopSignal) -> Result<BatchCounts> {
         self.sift().await;
-        let mut running: JoinSet<Finished> = JoinSet::new();
-        let mut tally = Tally::default();
+        let mut running: JoinSet<HandledMessage> = JoinSet::new();
+        let mut tally = BatchCounts::default();
         let mut flush = tokio::time::interval(FLUSH);
         flush.reset();
         while self.left > 0 {
@@ -232,9 +232,9 @@ impl HandlerBatch {
                 tally.lost += self.left;
                 return Ok(tally);
             }
-            let awaited = if stop.is_asked() { Phase::Over } else { Phase::Finishing };
+            let awaited = if stop.is_asked() { StopPhase::Over } else { StopPhase::Finishing };
             match awaited {
-                Phase::Over => self.hand_back(),
+                StopPhase::Over => self.hand_back(),
                 _ => self.begin_what_fits(&mut running, &mut tally).await,
             }
             if self.left == 0 {
@@ -248,7 +248,7 @@ impl HandlerBatch {
                     self.hear_all(finished, &mut running, &mut tally);
                 }
                 () = stop.reached(awaited) => {
-                    if awaited == Phase::Over {
+                    if awaited == StopPhase::Over {
                         running.abort_all();
                         break;
                     }
@@ -261,7 +261,7 @@ impl HandlerBatch {
         Ok(tally)
     }
 
-    async fn begin_what_fits(&mut self, running: &mut JoinSet<Finished>, tally: &mut Tally) {
+    async fn begin_what_fits(&mut self, running: &mut JoinSet<HandledMessage>, tally: &mut BatchCounts) {
         while self.is_quick() && self.begin_quickly(running, tally) == QUICK_RUN {
             tokio::task::yield_now().await;
         }
@@ -271,7 +271,7 @@ impl HandlerBatch {
         }
     }
 
-    fn begin(&mut self, permit: OwnedSemaphorePermit, running: &mut JoinSet<Finished>) {
+    fn begin(&mut self, permit: OwnedSemaphorePermit, running: &mut JoinSet<HandledMessage>) {
         let Some(claimed) = self.waiting.next() else { return };
         self.note_lateness(&claimed);
         let work = self.handling(claimed, permit);
@@ -281,16 +281,16 @@ impl HandlerBatch {
     /// One item through its handler. Only an item whose settlement a hook wants can hand in output.
     fn handling(
         &self,
-        claimed: Claimed,
+        claimed: ClaimedItem,
         permit: OwnedSemaphorePermit,
-    ) -> impl Future<Output = Finished> + Send + use<> {
+    ) -> impl Future<Output = HandledMessage> + Send + use<> {
         let hooked = self.hooked && self.handlers.context.store.settles_with_more(&claimed.message);
         handle(Arc::clone(&self.slot().handler), claimed, permit, hooked)
     }
 
     /// A handler that is known to be quick is tried on the spot; only what then has to wait
     /// becomes a task of its own. Answers how many were begun.
-    fn begin_quickly(&mut self, running: &mut JoinSet<Finished>, tally: &mut Tally) -> usize {
+    fn begin_quickly(&mut self, running: &mut JoinSet<HandledMessage>, tally: &mut BatchCounts) -> usize {
         let (mut begun, mut busy, mut finished) = (0, Duration::ZERO, 0);
         while begun < QUICK_RUN && !self.waiting.as_slice().is_empty() {
             let Ok(permit) = Arc::clone(&self.slot().slots).try_acquire_owned() else { break };
@@ -315,9 +315,9 @@ impl HandlerBatch {
     /// Takes all results that are there.
     fn hear_all(
         &mut self,
-        first: Result<Finished, tokio::task::JoinError>,
-        running: &mut JoinSet<Finished>,
-        tally: &mut Tally,
+        first: Result<HandledMessage, tokio::task::JoinError>,
+        running: &mut JoinSet<HandledMessage>,
+        tally: &mut BatchCounts,
     ) {
         let mut next = Some(first);
         let (mut count, mut busy) = (0, Duration::ZERO);
@@ -351,7 +351,7 @@ impl HandlerBatch {
         pace.per_item().is_some_and(|took| took < share)
     }
 
-    fn hear(&mut self, finished: Finished, tally: &mut Tally) {
+    fn hear(&mut self, finished: HandledMessage, tally: &mut BatchCounts) {
         let word = match finished.handled {
             Ok(()) => {
                 tally.done += 1;
@@ -418,7 +418,7 @@ impl HandlerBatch {
     }
 
     /// Settles what is finished while the rest goes on.
-    async fn settle_in_part(&mut self, tally: &mut Tally) -> Result<()> {
+    async fn settle_in_part(&mut self, tally: &mut BatchCounts) -> Result<()> {
         if !self.words.is_empty() {
             self.settle(tally).await?;
             self.settled_in_part = true;
@@ -426,7 +426,7 @@ impl HandlerBatch {
         Ok(())
     }
 
-    async fn settle(&mut self, tally: &mut Tally) -> Result<()> {
+    async fn settle(&mut self, tally: &mut BatchCounts) -> Result<()> {
         let words = std::mem::take(&mut self.words);
         if words.is_empty() {
             return Ok(());
@@ -469,10 +469,10 @@ impl HandlerBatch {
 /// One item through its handler.
 async fn handle(
     handler: Arc<dyn Handler>,
-    claimed: Claimed,
+    claimed: ClaimedItem,
     permit: OwnedSemaphorePermit,
     hooked: bool,
-) -> Finished {
+) -> HandledMessage {
     let (start, message) = (monotonic(), claimed.message.id);
     let output = hooked.then(handler::Output::default);
     let work = Work {
@@ -484,7 +484,7 @@ async fn handle(
     let handled = handler::run(&*handler, work).await;
     drop(permit);
     let output = output.and_then(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
-    Finished { message, handled, output, took: start.elapsed() }
+    HandledMessage { message, handled, output, took: start.elapsed() }
 }
 
 impl Drop for HandlerBatch {

@@ -4,15 +4,15 @@ use crate::base::clock::{Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::CLAIM_ITEMS_MAX;
-use crate::queue::rules::pace::Pace;
+use crate::queue::rules::pace::HandlerSpeed;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::context::WorkerContext;
-use crate::queue::run::executor::{BoxFuture, Executor, TakenFromLane, WorkCounts, WorkRound};
+use crate::queue::run::executor::{BoxFuture, Executor, LaneClaim, WorkCounts, WorkRound};
 use crate::queue::run::handler::Handler;
 use crate::queue::run::handler_batch::HandlerBatch;
 use crate::queue::run::quarantine::Quarantine;
-use crate::queue::run::subscription::{Served, SubscriptionCache};
+use crate::queue::run::subscription::{LoadedSubscription, SubscriptionCache};
 use crate::queue::store::claims::ClaimedBatch;
 use crate::queue::store::ready_lanes::ReadyLane;
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ pub struct HandlerSlot {
     pub concurrency: usize,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) in_flight: AtomicUsize,
-    pub(crate) pace: Mutex<Pace>,
+    pub(crate) pace: Mutex<HandlerSpeed>,
     pub(crate) lateness: metrics::Histogram,
 }
 
@@ -75,7 +75,7 @@ impl HandlerSlot {
             concurrency,
             slots: Arc::new(Semaphore::new(concurrency)),
             in_flight: AtomicUsize::new(0),
-            pace: Mutex::new(Pace::default()),
+            pace: Mutex::new(HandlerSpeed::default()),
         }
     }
 
@@ -104,7 +104,7 @@ pub struct Handlers {
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
     pub(crate) slot: usize,
-    pub(crate) served: Option<Arc<Served>>,
+    pub(crate) served: Option<Arc<LoadedSubscription>>,
 }
 
 impl Handlers {
@@ -134,7 +134,7 @@ impl Handlers {
     }
 
     /// Returns the handler of a lane in this process, if there is one.
-    fn assign(&self, lane: &ReadyLane, served: Option<&Arc<Served>>) -> Option<Assignment> {
+    fn assign(&self, lane: &ReadyLane, served: Option<&Arc<LoadedSubscription>>) -> Option<Assignment> {
         if lane.purpose != Purpose::Dispatch {
             return None;
         }
@@ -167,9 +167,9 @@ impl Handlers {
 
 /// The executor of messages that the host's own code handles.
 #[derive(Debug)]
-pub struct HandleMessages(pub Arc<Handlers>);
+pub struct HandlerExecutor(pub Arc<Handlers>);
 
-impl Executor for HandleMessages {
+impl Executor for HandlerExecutor {
     fn prepare<'f>(&'f self, lanes: &'f [ReadyLane], _: Timestamp) -> BoxFuture<'f, Result<()>> {
         Box::pin(self.0.assign_all(lanes))
     }
@@ -188,7 +188,7 @@ impl Executor for HandleMessages {
     }
 }
 
-impl HandleMessages {
+impl HandlerExecutor {
     /// A message may be owed to a topic's own queue and to its subscriptions. They are not claimed together:
     /// a settlement of an item of an own queue names no lane.
     async fn claim(&self, round: &mut WorkRound<'_>, quotas: Vec<LaneQuota>) -> Result<()> {
@@ -226,6 +226,6 @@ fn note_taken(round: &mut WorkRound<'_>, claimed: &ClaimedBatch) {
     }
     for (lane, items) in &claimed.taken {
         let last_due = last_due.get(lane).copied();
-        round.taken.insert(*lane, TakenFromLane { items: *items, last_due });
+        round.taken.insert(*lane, LaneClaim { items: *items, last_due });
     }
 }

@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::base::limits;
 use crate::database::store::Store;
 use crate::queue::run::gauge;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use crate::queue::store::inbox::InboxRetention;
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ impl Default for InboxSettings {
 
 /// The loop that keeps the inbox.
 #[derive(Debug)]
-pub struct InboxKeeper {
+pub struct InboxPruner {
     store: Store,
     settings: InboxSettings,
     retention: InboxRetention,
     rest: Duration,
 }
 
-impl InboxKeeper {
+impl InboxPruner {
     /// A keeper with these settings, which keeps dead messages for `message_retention` at least.
     #[must_use]
     pub fn new(store: Store, settings: InboxSettings, message_retention: Duration) -> Self {
@@ -81,7 +81,7 @@ impl InboxKeeper {
     }
 }
 
-impl Ticks for InboxKeeper {
+impl LoopBody for InboxPruner {
     async fn tick(&mut self) -> Result<()> {
         let more = self.step().await? > 0;
         if !more {

@@ -13,7 +13,7 @@ use crate::base::limits::{TROUBLE_PAUSE, TROUBLE_PAUSE_MAX};
 use crate::base::rehearsal::hastened;
 use crate::queue::run::gauge;
 use crate::queue::run::panics::catch_panic;
-use crate::queue::run::stop::{Phase, Stop};
+use crate::queue::run::stop::{StopPhase, StopSignal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ impl LoopHealth {
 }
 
 /// Something that is done again and again.
-pub trait Ticks: Send {
+pub trait LoopBody: Send {
     /// One bounded round, never cut short: a stop is obeyed between rounds.
     fn tick(&mut self) -> impl Future<Output = Result<()>> + Send;
     /// The wait before the next one, cut short by a stop.
@@ -132,7 +132,7 @@ pub trait Ticks: Send {
 }
 
 /// Runs what `make` makes until it is stopped; makes it again after a panic.
-pub async fn drive<T: Ticks>(make: impl Fn() -> T + Send, health: LoopHealth, stop: Stop) {
+pub async fn drive<T: LoopBody>(make: impl Fn() -> T + Send, health: LoopHealth, stop: StopSignal) {
     let (mut ticks, mut pause) = (make(), TROUBLE_PAUSE);
     while !stop.is_asked() {
         match catch_panic(tick_and_wait(&mut ticks, &health, &stop)).await {
@@ -148,21 +148,21 @@ pub async fn drive<T: Ticks>(make: impl Fn() -> T + Send, health: LoopHealth, st
         }
         tokio::select! {
             biased;
-            () = stop.reached(Phase::Finishing) => {}
+            () = stop.reached(StopPhase::Finishing) => {}
             () = tokio::time::sleep(hastened(pause)) => {}
         }
         pause = (pause * 2).min(TROUBLE_PAUSE_MAX);
     }
 }
 
-async fn tick_and_wait(ticks: &mut impl Ticks, health: &LoopHealth, stop: &Stop) -> Result<()> {
+async fn tick_and_wait(ticks: &mut impl LoopBody, health: &LoopHealth, stop: &StopSignal) -> Result<()> {
     health.begin_tick();
     let done = ticks.tick().await;
     health.end_tick(done.as_ref().err());
     done?;
     tokio::select! {
         biased;
-        () = stop.reached(Phase::Finishing) => {}
+        () = stop.reached(StopPhase::Finishing) => {}
         () = ticks.wait() => {}
     }
     Ok(())
@@ -175,20 +175,20 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Panics in its first ticks, then stops itself; each maker counts.
-    struct Frail {
+    struct PanickingLoop {
         ticks: Arc<AtomicUsize>,
-        stopper: Arc<stop::Stopper>,
+        stopper: Arc<stop::StopSender>,
         is_spoilt: bool,
     }
 
-    impl Ticks for Frail {
+    impl LoopBody for PanickingLoop {
         async fn tick(&mut self) -> Result<()> {
             assert!(!self.is_spoilt, "a loop that panicked was used again");
             self.is_spoilt = true;
             match self.ticks.fetch_add(1, Ordering::Relaxed) {
                 0 => panic!("out of luck"),
                 1 => {}
-                _ => self.stopper.say(Phase::Finishing),
+                _ => self.stopper.say(StopPhase::Finishing),
             }
             self.is_spoilt = false;
             Ok(())
@@ -205,7 +205,8 @@ mod tests {
         let (stopper, stop) = stop::channel();
         let (ticks, stopper) = (Arc::new(AtomicUsize::new(0)), Arc::new(stopper));
         let health = LoopHealth::new("frail", HUNG_AFTER);
-        let make = || Frail { ticks: Arc::clone(&ticks), stopper: Arc::clone(&stopper), is_spoilt: false };
+        let make =
+            || PanickingLoop { ticks: Arc::clone(&ticks), stopper: Arc::clone(&stopper), is_spoilt: false };
         let began = tokio::time::Instant::now();
         drive(make, health.clone(), stop).await;
         assert_eq!(began.elapsed(), Duration::from_secs(5 + 10), "each pause is longer than the one before");

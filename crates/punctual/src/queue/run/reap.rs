@@ -3,9 +3,9 @@
 use crate::base::error::Result;
 use crate::base::random;
 use crate::database::store::Store;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use crate::queue::run::wake::Wake;
-use crate::queue::store::reap::Reaped;
+use crate::queue::store::reap::ReapOutcome;
 use std::time::Duration;
 
 /// Claims of other processes are looked at this often, whatever is known of them.
@@ -32,8 +32,8 @@ impl Reaper {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn reap_all(&mut self) -> Result<Reaped> {
-        let mut all = Reaped::default();
+    pub async fn reap_all(&mut self) -> Result<ReapOutcome> {
+        let mut all = ReapOutcome::default();
         loop {
             let leases = self.store.peek_leases().await?;
             if leases.next.is_none_or(|end| end > leases.now) {
@@ -53,7 +53,7 @@ impl Reaper {
     }
 }
 
-impl Ticks for Reaper {
+impl LoopBody for Reaper {
     async fn tick(&mut self) -> Result<()> {
         let reaped = self.reap_all().await?;
         if reaped.claims > 0 {

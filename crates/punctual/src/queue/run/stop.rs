@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum StopPhase {
     /// Everything runs.
     Running,
     /// Nothing new is begun; running work may finish.
@@ -16,36 +16,36 @@ pub enum Phase {
 
 /// The side that stops.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<Word>);
+pub struct StopSender(Arc<StopState>);
 
 /// The side that is stopped.
 #[derive(Clone, Debug)]
-pub struct Stop(Arc<Word>);
+pub struct StopSignal(Arc<StopState>);
 
 /// The last signal. Waiters are woken in the order in which they came, which a watch channel does not
 /// promise, and a simulation needs.
 #[derive(Debug)]
-struct Word {
-    phase: Mutex<Phase>,
+struct StopState {
+    phase: Mutex<StopPhase>,
     said: Notify,
 }
 
-impl Word {
-    fn phase(&self) -> Phase {
+impl StopState {
+    fn phase(&self) -> StopPhase {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A pair of both sides.
 #[must_use]
-pub fn channel() -> (Stopper, Stop) {
-    let word = Arc::new(Word { phase: Mutex::new(Phase::Running), said: Notify::new() });
-    (Stopper(Arc::clone(&word)), Stop(word))
+pub fn channel() -> (StopSender, StopSignal) {
+    let word = Arc::new(StopState { phase: Mutex::new(StopPhase::Running), said: Notify::new() });
+    (StopSender(Arc::clone(&word)), StopSignal(word))
 }
 
-impl Stopper {
+impl StopSender {
     /// Says how far it is.
-    pub fn say(&self, phase: Phase) {
+    pub fn say(&self, phase: StopPhase) {
         {
             let mut now = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
             *now = phase.max(*now);
@@ -54,15 +54,15 @@ impl Stopper {
     }
 }
 
-impl Stop {
+impl StopSignal {
     /// Whether nothing new may be begun.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.0.phase() >= Phase::Finishing
+        self.0.phase() >= StopPhase::Finishing
     }
 
     /// Waits until it is at least this far; for ever if the stopper is gone without a word.
-    pub async fn reached(&self, phase: Phase) {
+    pub async fn reached(&self, phase: StopPhase) {
         loop {
             // Listens first, looks afterwards: a word in between is not missed.
             let said = self.0.said.notified();

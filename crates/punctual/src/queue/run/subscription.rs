@@ -13,9 +13,9 @@ use crate::base::limits::CONTENT_BYTES_MAX;
 use crate::base::random;
 use crate::database::store::Store;
 use crate::queue::rules::share::LaneQuota;
-use crate::queue::rules::subscription::{Filter, Target};
+use crate::queue::rules::subscription::{SubscriptionFilter, SubscriptionTarget};
 use crate::queue::run::gauge;
-use crate::queue::store::claims::{ClaimRequest, Claimed, ClaimedBatch};
+use crate::queue::store::claims::{ClaimRequest, ClaimedBatch, ClaimedItem};
 use crate::queue::store::settle::{SettleAction, Settlement};
 use crate::queue::store::subscriptions::Subscription;
 use std::collections::{BTreeMap, HashMap};
@@ -29,18 +29,18 @@ const CLAIM_ROUNDS: usize = 20;
 
 /// A subscription, ready to be served.
 #[derive(Debug)]
-pub struct Served {
+pub struct LoadedSubscription {
     /// The topic.
     pub topic: String,
     /// Its name.
     pub name: String,
     /// Where to.
-    pub target: Target,
-    filter: Option<Filter>,
+    pub target: SubscriptionTarget,
+    filter: Option<SubscriptionFilter>,
     filter_text: Option<serde_json::Value>,
 }
 
-impl Served {
+impl LoadedSubscription {
     /// Nothing when its filter cannot be read: then it is not served, and nothing is lost.
     fn new(of: Subscription, before: Option<&Arc<Self>>) -> Option<Self> {
         let filter = match (&of.filter, before) {
@@ -48,7 +48,7 @@ impl Served {
             (Some(_), Some(before)) if before.filter_text == of.filter => before.filter.clone(),
             (Some(text), _) => {
                 let mut problems = Problems::default();
-                let Some(filter) = Filter::read(text, "filter", &mut problems) else {
+                let Some(filter) = SubscriptionFilter::read(text, "filter", &mut problems) else {
                     tracing::warn!(target: "punctual", topic = of.topic, name = of.name, %problems,
                         "a subscription's filter cannot be read; its work waits");
                     return None;
@@ -61,7 +61,7 @@ impl Served {
 
     /// Whether an item is wanted.
     #[must_use]
-    pub fn admits(&self, claimed: &Claimed) -> bool {
+    pub fn admits(&self, claimed: &ClaimedItem) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.admits(&claimed.message))
     }
 
@@ -76,13 +76,13 @@ impl Served {
 #[derive(Debug)]
 pub struct SubscriptionCache {
     fresh: Duration,
-    known: Mutex<HashMap<LaneId, Known>>,
+    known: Mutex<HashMap<LaneId, CachedSubscriptions>>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedSubscriptions {
     asked: Monotonic,
-    served: Option<Arc<Served>>,
+    served: Option<Arc<LoadedSubscription>>,
 }
 
 impl SubscriptionCache {
@@ -96,7 +96,11 @@ impl SubscriptionCache {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn of(&self, store: &Store, lanes: &[LaneId]) -> Result<HashMap<LaneId, Arc<Served>>> {
+    pub async fn of(
+        &self,
+        store: &Store,
+        lanes: &[LaneId],
+    ) -> Result<HashMap<LaneId, Arc<LoadedSubscription>>> {
         let stale: Vec<LaneId> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = |lane: &LaneId| known.get(lane).is_some_and(|k| k.asked.elapsed() < self.fresh);
@@ -117,8 +121,9 @@ impl SubscriptionCache {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for lane in asked_for {
             let before = known.get(lane).and_then(|k| k.served.clone());
-            let served = found.remove(lane).and_then(|s| Served::new(s, before.as_ref())).map(Arc::new);
-            known.insert(*lane, Known { asked, served });
+            let served =
+                found.remove(lane).and_then(|s| LoadedSubscription::new(s, before.as_ref())).map(Arc::new);
+            known.insert(*lane, CachedSubscriptions { asked, served });
         }
     }
 
@@ -135,7 +140,7 @@ impl SubscriptionCache {
 /// When the database does not answer, or the lease or owner is impossible.
 pub async fn claim(
     store: &Store,
-    served: &Served,
+    served: &LoadedSubscription,
     wish: ClaimRequest,
     bytes_max: Option<usize>,
 ) -> Result<ClaimedBatch> {
@@ -152,7 +157,7 @@ pub async fn claim(
         }
         let catch = store.claim_within(ClaimRequest { takes, ..wish.clone() }, left).await?;
         let only_followers = catch.items.is_empty() && !catch.taken.is_empty();
-        let (wanted, unwanted): (Vec<Claimed>, Vec<Claimed>) =
+        let (wanted, unwanted): (Vec<ClaimedItem>, Vec<ClaimedItem>) =
             catch.items.into_iter().partition(|claimed| served.admits(claimed));
         all.now = all.now.or(catch.now);
         all.lease_until = all.lease_until.or(catch.lease_until);
@@ -169,7 +174,12 @@ pub async fn claim(
 
 /// Settles items that the filter does not admit as done. If that fails, they are due again when the lease
 /// ends, and so are the items that were claimed with them.
-async fn let_go(store: &Store, served: &Served, lane: LaneId, items: Vec<Claimed>) -> Result<()> {
+async fn let_go(
+    store: &Store,
+    served: &LoadedSubscription,
+    lane: LaneId,
+    items: Vec<ClaimedItem>,
+) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }

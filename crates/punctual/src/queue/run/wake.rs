@@ -7,7 +7,7 @@
 
 use crate::base::error::Result;
 use crate::database::store::Store;
-use crate::queue::run::loop_health::Ticks;
+use crate::queue::run::loop_health::LoopBody;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -98,14 +98,14 @@ impl Wake {
 
 /// The loop that notifies other processes.
 #[derive(Debug)]
-pub struct Teller {
+pub struct WakeNotifier {
     /// The database through which they are notified.
     pub store: Store,
     /// The pending wake-ups.
     pub wake: Wake,
 }
 
-impl Ticks for Teller {
+impl LoopBody for WakeNotifier {
     async fn tick(&mut self) -> Result<()> {
         self.store.notify().await
     }
@@ -118,7 +118,7 @@ impl Ticks for Teller {
 
 /// The loop that receives notifications of other processes.
 #[derive(Debug)]
-pub struct Hearer {
+pub struct WakeListener {
     /// The database.
     pub store: Store,
     /// The waiters to wake.
@@ -127,7 +127,7 @@ pub struct Hearer {
     pub ear: Option<crate::database::wake::WakeSubscription>,
 }
 
-impl Ticks for Hearer {
+impl LoopBody for WakeListener {
     async fn tick(&mut self) -> Result<()> {
         if self.ear.is_none() {
             self.ear = Some(self.store.listen().await?);

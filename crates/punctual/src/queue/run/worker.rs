@@ -13,13 +13,13 @@ use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
 use crate::database::planted::PlantedBug;
-use crate::queue::rules::share::{self, LaneQuota, Offer};
+use crate::queue::rules::share::{self, DueLane, LaneQuota};
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;
-use crate::queue::run::executor::{BegunWork, Executor, TakenFromLane, WorkCounts, WorkRound};
-use crate::queue::run::loop_health::Ticks;
-use crate::queue::run::stop::{self, Stop, Stopper};
-use crate::queue::store::ready_lanes::{ReadyLane, View};
+use crate::queue::run::executor::{ClaimedWork, Executor, LaneClaim, WorkCounts, WorkRound};
+use crate::queue::run::loop_health::LoopBody;
+use crate::queue::run::stop::{self, StopSender, StopSignal};
+use crate::queue::store::ready_lanes::{ReadyLane, ReadyLanes};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Why a loop rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
+enum RestReason {
     /// There may be more right now.
     None,
     /// The executors are busy.
@@ -58,13 +58,13 @@ pub struct WorkerLoop {
     executors: Vec<Arc<dyn Executor>>,
     /// The most items that one claim takes.
     batch: usize,
-    stop: Stop,
+    stop: StopSignal,
     /// Keeps the stop of a loop that nothing else stops.
-    _stopper: Option<Stopper>,
+    _stopper: Option<StopSender>,
     in_turn: bool,
     helper: bool,
     /// Lanes with due work of each executor.
-    offers: Vec<Vec<Offer>>,
+    offers: Vec<Vec<DueLane>>,
     lanes: HashMap<LaneId, ReadyLane>,
     clock: Option<DatabaseClock>,
     /// How far the rotation of lanes has got for each executor.
@@ -77,7 +77,7 @@ pub struct WorkerLoop {
     /// Lanes that gave all they were asked for since the last whole look.
     deep: HashSet<LaneId>,
     poll: Duration,
-    rest: Rest,
+    rest: RestReason,
     /// Whether a lane is closed until something that is in flight ends.
     waits_for_room: bool,
 }
@@ -85,7 +85,7 @@ pub struct WorkerLoop {
 impl WorkerLoop {
     /// Makes a loop that runs its work beside itself until it is stopped.
     #[must_use]
-    pub fn new(context: Arc<WorkerContext>, executors: Vec<Arc<dyn Executor>>, stop: &Stop) -> Self {
+    pub fn new(context: Arc<WorkerContext>, executors: Vec<Arc<dyn Executor>>, stop: &StopSignal) -> Self {
         Self {
             offers: vec![Vec::new(); executors.len()],
             turns: vec![0; executors.len()],
@@ -104,7 +104,7 @@ impl WorkerLoop {
             look_cost: Duration::ZERO,
             deep: HashSet::new(),
             poll: POLL_MIN,
-            rest: Rest::None,
+            rest: RestReason::None,
             waits_for_room: false,
         }
     }
@@ -136,7 +136,7 @@ impl WorkerLoop {
             total.add(counts);
             match self.rest {
                 // The loops of this process are at it, and will make room.
-                Rest::Full if counts.seen == 0 => tokio::time::sleep(ROOM_PAUSE).await,
+                RestReason::Full if counts.seen == 0 => tokio::time::sleep(ROOM_PAUSE).await,
                 _ if counts.seen == 0 => return Ok(total),
                 _ => {}
             }
@@ -175,11 +175,11 @@ impl WorkerLoop {
             }
             asked = true;
         }
-        self.rest = if asked { Rest::None } else { self.rest() };
+        self.rest = if asked { RestReason::None } else { self.rest() };
         Ok(counts)
     }
 
-    async fn give_turn(&mut self, n: usize, quotas: Vec<LaneQuota>) -> (Vec<BegunWork>, Result<()>) {
+    async fn give_turn(&mut self, n: usize, quotas: Vec<LaneQuota>) -> (Vec<ClaimedWork>, Result<()>) {
         let Some(clock) = self.clock else { return (Vec::new(), Ok(())) };
         let executor = Arc::clone(&self.executors[n]);
         let mut round = WorkRound {
@@ -198,12 +198,12 @@ impl WorkerLoop {
     }
 
     /// Runs what was begun: beside the loop, or to its end.
-    async fn run(&self, begun: Vec<BegunWork>, counts: &mut WorkCounts) -> Result<()> {
+    async fn run(&self, begun: Vec<ClaimedWork>, counts: &mut WorkCounts) -> Result<()> {
         if !self.in_turn {
             begun.into_iter().for_each(|work| work.spawn(&self.context));
             return Ok(());
         }
-        let (beside, in_turn): (Vec<BegunWork>, Vec<BegunWork>) =
+        let (beside, in_turn): (Vec<ClaimedWork>, Vec<ClaimedWork>) =
             begun.into_iter().partition(|work| work.side_by_side);
         let beside: Vec<_> = beside.into_iter().map(|work| tokio::spawn(work.run)).collect();
         let mut result = Ok(());
@@ -291,7 +291,7 @@ impl WorkerLoop {
         Ok(())
     }
 
-    async fn consider_all(&mut self, view: View) -> Result<()> {
+    async fn consider_all(&mut self, view: ReadyLanes) -> Result<()> {
         self.clock = Some(DatabaseClock::new(view.now, self.context.manual_clock));
         for executor in &self.executors {
             executor.prepare(&view.lanes, view.now).await?;
@@ -311,7 +311,7 @@ impl WorkerLoop {
             return;
         }
         // The look walked up to the lane's first row; a claim need not walk there again.
-        self.offers[n].push(Offer { lane: lane.lane, handler: slot, since: due });
+        self.offers[n].push(DueLane { lane: lane.lane, handler: slot, since: due });
         self.lanes.insert(lane.lane, lane);
     }
 
@@ -338,7 +338,7 @@ impl WorkerLoop {
     }
 
     /// Shares an executor's room among lanes.
-    fn share(&mut self, n: usize, offers: &[Offer], room: &[usize]) -> Vec<LaneQuota> {
+    fn share(&mut self, n: usize, offers: &[DueLane], room: &[usize]) -> Vec<LaneQuota> {
         // All that is claimed at once fits into one claim row.
         let busy: HashSet<usize> = offers.iter().map(|offer| offer.handler).collect();
         let most = (self.batch / busy.len().max(1)).max(1);
@@ -376,7 +376,7 @@ impl WorkerLoop {
 
     /// A lane that gave all is deep: the next claim asks it again, from where it left off. A lane that gave
     /// less has nothing more, unless it was asked with that hint: then the next claim asks it once without.
-    fn learn(&mut self, n: usize, quotas: &[LaneQuota], taken: &HashMap<LaneId, TakenFromLane>) {
+    fn learn(&mut self, n: usize, quotas: &[LaneQuota], taken: &HashMap<LaneId, LaneClaim>) {
         let offers = &mut self.offers[n];
         for quota in quotas {
             let Some(at) = offers.iter().position(|offer| offer.lane == quota.lane) else { continue };
@@ -392,12 +392,12 @@ impl WorkerLoop {
         }
     }
 
-    fn rest(&self) -> Rest {
+    fn rest(&self) -> RestReason {
         if self.offers.iter().any(|offers| !offers.is_empty()) {
-            return Rest::Full;
+            return RestReason::Full;
         }
         let known = self.next_due.zip(self.looked);
-        Rest::Idle(known.map(|(away, at)| away.saturating_sub(at.elapsed())))
+        RestReason::Idle(known.map(|(away, at)| away.saturating_sub(at.elapsed())))
     }
 
     fn poll_slower(&mut self) {
@@ -409,8 +409,8 @@ impl WorkerLoop {
     async fn wait_for_work(&mut self) {
         let context = Arc::clone(&self.context);
         match self.rest {
-            Rest::None => {}
-            Rest::Full => {
+            RestReason::None => {}
+            RestReason::Full => {
                 tokio::select! {
                     biased;
                     () = context.room.notified() => {}
@@ -418,7 +418,7 @@ impl WorkerLoop {
                     () = tokio::time::sleep(POLL_MIN) => self.look_again(),
                 }
             }
-            Rest::Idle(due) => {
+            RestReason::Idle(due) => {
                 let polled = !context.store.has(PlantedBug::LostWakeUpWithoutPolling);
                 let pause =
                     if polled { due.unwrap_or(self.poll).min(self.poll) } else { due.unwrap_or(NEVER) };
@@ -437,9 +437,9 @@ impl WorkerLoop {
     /// Waits until another loop calls for help.
     async fn wait_for_call(&mut self) {
         match self.rest {
-            Rest::None => {}
-            Rest::Full => self.context.room.notified().await,
-            Rest::Idle(_) => {
+            RestReason::None => {}
+            RestReason::Full => self.context.room.notified().await,
+            RestReason::Idle(_) => {
                 self.context.help.notified().await;
                 self.look_again();
             }
@@ -447,7 +447,7 @@ impl WorkerLoop {
     }
 }
 
-impl Ticks for WorkerLoop {
+impl LoopBody for WorkerLoop {
     async fn tick(&mut self) -> Result<()> {
         // An error of work beside the loop counts as the loop's: the loop pauses, and health reports the
         // error.

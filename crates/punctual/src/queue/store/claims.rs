@@ -24,7 +24,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::claim;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
@@ -65,11 +65,11 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 
 /// One claimed item with its message.
 #[derive(Clone, Debug)]
-pub struct Claimed {
+pub struct ClaimedItem {
     /// The token that every later word about this item must carry.
     pub token: Token,
     /// The item as the claim row has it.
-    pub item: Item,
+    pub item: ClaimItem,
     /// When it was due.
     pub due_at: Timestamp,
     /// The message.
@@ -80,7 +80,7 @@ pub struct Claimed {
 #[derive(Debug, Default)]
 pub struct ClaimedBatch {
     /// The items, in due order within each lane.
-    pub items: Vec<Claimed>,
+    pub items: Vec<ClaimedItem>,
     /// How many work rows each lane gave, followers of a sequence included.
     pub taken: HashMap<LaneId, usize>,
     /// When the lease ends.
@@ -92,7 +92,7 @@ pub struct ClaimedBatch {
 }
 
 impl ClaimedBatch {
-    fn count(&mut self, taken: &[Taken]) {
+    fn count(&mut self, taken: &[TakenWork]) {
         for rows in taken.chunk_by(|a, b| a.item.lane() == b.item.lane()) {
             *self.taken.entry(rows[0].item.lane()).or_default() += rows.len();
         }
@@ -120,8 +120,8 @@ impl KeyedLanes {
 }
 
 /// A work row that was taken out of the table.
-pub(crate) struct Taken {
-    pub(crate) item: Item,
+pub(crate) struct TakenWork {
+    pub(crate) item: ClaimItem,
     pub(crate) due_at: Timestamp,
 }
 
@@ -211,9 +211,9 @@ async fn claim_work(
     tx: &mut Tx,
     wish: &ClaimRequest,
     bytes_max: Option<usize>,
-) -> Result<(ClaimedBatch, Held)> {
+) -> Result<(ClaimedBatch, ClaimContents)> {
     let (now, mut taken) = take(tx, Purpose::Dispatch, &wish.takes).await?;
-    let Some(now) = now else { return Ok((ClaimedBatch::default(), Held::default())) };
+    let Some(now) = now else { return Ok((ClaimedBatch::default(), ClaimContents::default())) };
     let mut catch = ClaimedBatch { now: Some(now), ..ClaimedBatch::default() };
     if let Some(most) = bytes_max {
         // Before the heads of sequences are sorted out: what goes back is neither head nor follower.
@@ -231,13 +231,13 @@ async fn claim_work(
 
 /// The contents of a claim, as read from the database.
 #[derive(Default)]
-struct Held {
+struct ClaimContents {
     claims: Vec<NewClaim>,
     messages: Vec<Row>,
 }
 
-impl Held {
-    fn decode(self) -> Result<Vec<Claimed>> {
+impl ClaimContents {
+    fn decode(self) -> Result<Vec<ClaimedItem>> {
         let messages =
             self.messages.into_iter().map(|mut row| read_message(&mut row, 0)).collect::<Result<Vec<_>>>()?;
         Ok(join(self.claims.into_iter().map(|c| (c.token, c.batch)).collect(), messages))
@@ -248,12 +248,12 @@ impl Held {
 async fn hold(
     tx: &mut Tx,
     wish: &ClaimRequest,
-    taken: Vec<Taken>,
+    taken: Vec<TakenWork>,
     now: Timestamp,
     until: Timestamp,
-) -> Result<Held> {
+) -> Result<ClaimContents> {
     if taken.is_empty() {
-        return Ok(Held::default());
+        return Ok(ClaimContents::default());
     }
     let ids: Vec<i64> = taken.iter().map(|t| t.item.message().0).collect();
     let claims: Vec<NewClaim> = batches(taken).into_iter().map(NewClaim::new).collect();
@@ -262,13 +262,14 @@ async fn hold(
     last.push((MESSAGES_BY_ID, vec![Value::Ints(&ids)]));
     let messages = tx.finish(&last).await?.pop().unwrap_or_default();
     drop(last);
-    Ok(Held { claims, messages })
+    Ok(ClaimContents { claims, messages })
 }
 
 /// Suspects alone, the rest together, as many as a claim row may hold.
-fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
-    let (suspects, rest): (Vec<Taken>, Vec<Taken>) = taken.into_iter().partition(|t| t.item.is_suspect());
-    let mut batches: Vec<Vec<Taken>> = suspects.into_iter().map(|t| vec![t]).collect();
+fn batches(taken: Vec<TakenWork>) -> Vec<Vec<TakenWork>> {
+    let (suspects, rest): (Vec<TakenWork>, Vec<TakenWork>) =
+        taken.into_iter().partition(|t| t.item.is_suspect());
+    let mut batches: Vec<Vec<TakenWork>> = suspects.into_iter().map(|t| vec![t]).collect();
     let mut rest = rest.into_iter().peekable();
     while rest.peek().is_some() {
         batches.push(rest.by_ref().take(limits::CLAIM_ITEMS_MAX).collect());
@@ -278,7 +279,7 @@ fn batches(taken: Vec<Taken>) -> Vec<Vec<Taken>> {
 
 /// Brings each item together with its message. If a message is gone (deleted in the database), its item is
 /// not handed out; it is settled with its claim.
-fn join(claims: Vec<(Token, Vec<Taken>)>, mut messages: Vec<Message>) -> Vec<Claimed> {
+fn join(claims: Vec<(Token, Vec<TakenWork>)>, mut messages: Vec<Message>) -> Vec<ClaimedItem> {
     messages.sort_unstable_by_key(|m| m.id);
     let ids: Vec<MessageId> = messages.iter().map(|m| m.id).collect();
     // A message that two lanes gave is needed twice; all others are moved, not copied.
@@ -291,7 +292,7 @@ fn join(claims: Vec<(Token, Vec<Taken>)>, mut messages: Vec<Message>) -> Vec<Cla
             let Ok(at) = ids.binary_search(&t.item.message()) else { continue };
             let message = if shared { messages[at].clone() } else { messages[at].take() };
             let Some(message) = message else { continue };
-            claimed.push(Claimed { token: token.clone(), item: t.item, due_at: t.due_at, message });
+            claimed.push(ClaimedItem { token: token.clone(), item: t.item, due_at: t.due_at, message });
         }
     }
     claimed.sort_by_key(|c| (c.due_at, c.item.message()));
@@ -301,12 +302,12 @@ fn join(claims: Vec<(Token, Vec<Taken>)>, mut messages: Vec<Message>) -> Vec<Cla
 /// A claim row to be.
 struct NewClaim {
     token: Token,
-    batch: Vec<Taken>,
+    batch: Vec<TakenWork>,
     items: String,
 }
 
 impl NewClaim {
-    fn new(batch: Vec<Taken>) -> Self {
+    fn new(batch: Vec<TakenWork>) -> Self {
         Self { token: Token::fresh(), items: claim::write(batch.iter().map(|t| &t.item)), batch }
     }
 
@@ -343,7 +344,7 @@ fn row<'a>(
 /// A claim of deliveries that is to be written.
 pub(crate) struct DeliveryClaim<'a> {
     pub(crate) token: Token,
-    pub(crate) items: Vec<&'a Item>,
+    pub(crate) items: Vec<&'a ClaimItem>,
     /// The lanes whose provider sends a repeated message once.
     pub(crate) keyed_lanes: BTreeSet<LaneId>,
 }
@@ -396,7 +397,7 @@ pub(crate) async fn take(
     tx: &mut Tx,
     purpose: Purpose,
     takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
     match tx {
         #[cfg(feature = "postgres")]
         Tx::Postgres(_) => take_skipping_locked(tx, purpose, takes).await,
@@ -410,7 +411,7 @@ async fn take_skipping_locked(
     tx: &mut Tx,
     purpose: Purpose,
     takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
     let lanes: Vec<i64> = takes.iter().map(|t| t.lane.0).collect();
     let since: Vec<i64> = takes.iter().map(|t| t.since.as_micros()).collect();
     let quota: Vec<i64> = takes.iter().map(|t| i64::try_from(t.quota).unwrap_or(i64::MAX)).collect();
@@ -441,7 +442,7 @@ async fn take_range(
     tx: &mut Tx,
     purpose: Purpose,
     takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<Taken>)> {
+) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
     let now = tx.now().await?;
     let mut all = Vec::new();
     for t in takes {
@@ -469,14 +470,14 @@ const DUE_IN_LANE: &str = "select message_id, lane_id, due_at, attempts, unstart
 const DELETE_RANGE: &str = "delete from punctual.work \
     where lane_id = $1 and due_at >= $2 and (due_at, message_id) <= ($3, $4)";
 
-fn read_taken(row: &Row) -> Result<Taken> {
+fn read_taken(row: &Row) -> Result<TakenWork> {
     let key = row.maybe_text(5)?;
-    let item = Item(MessageId(row.int(0)?), LaneId(row.int(1)?), row.count(3)? + 1, row.count(4)?, key);
-    Ok(Taken { item, due_at: row.time(2)? })
+    let item = ClaimItem(MessageId(row.int(0)?), LaneId(row.int(1)?), row.count(3)? + 1, row.count(4)?, key);
+    Ok(TakenWork { item, due_at: row.time(2)? })
 }
 
 /// The items of open claims, of one purpose if one is given.
-pub(crate) async fn open_items(tx: &mut Tx, purpose: Option<Purpose>) -> Result<Vec<Item>> {
+pub(crate) async fn open_items(tx: &mut Tx, purpose: Option<Purpose>) -> Result<Vec<ClaimItem>> {
     let mut items = Vec::new();
     for row in tx.query(OPEN_ITEMS, params![purpose.map(Purpose::word)]).await? {
         items.extend(read_items(&row.text(0)?)?);

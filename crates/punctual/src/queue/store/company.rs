@@ -13,7 +13,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::{Batch, Enqueued};
+use crate::queue::store::messages::{Batch, EnqueueOutcome};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use tokio::sync::{mpsc, oneshot};
@@ -23,30 +23,34 @@ const PATIENCE_TURNS: usize = 16;
 
 /// Where single messages wait for company; the task behind the door starts with the first one.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
-    door: OnceLock<mpsc::UnboundedSender<Single>>,
+pub(crate) struct GroupCommit {
+    door: OnceLock<mpsc::UnboundedSender<PendingEnqueue>>,
     #[cfg(feature = "sqlite")]
-    crowd: std::sync::Arc<crowd::Waiting>,
+    crowd: std::sync::Arc<crowd::PendingGroup>,
 }
 
 #[derive(Debug)]
-struct Single {
+struct PendingEnqueue {
     tenant: Tenant,
     message: NewMessage,
-    reply: oneshot::Sender<Result<Enqueued>>,
+    reply: oneshot::Sender<Result<EnqueueOutcome>>,
 }
 
 impl Store {
     /// Writes one message, together with others that come at the same time.
-    pub(crate) async fn enqueue_in_company(&self, tenant: Tenant, message: NewMessage) -> Result<Enqueued> {
+    pub(crate) async fn enqueue_in_company(
+        &self,
+        tenant: Tenant,
+        message: NewMessage,
+    ) -> Result<EnqueueOutcome> {
         let (reply, answer) = oneshot::channel();
-        let single = Single { tenant, message, reply };
+        let single = PendingEnqueue { tenant, message, reply };
         #[cfg(feature = "sqlite")]
         #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
         if let crate::database::store::Backend::Sqlite(db) = &self.backend {
             return self.join_crowd(db, single, answer).await;
         }
-        let company = self.part::<Company>();
+        let company = self.part::<GroupCommit>();
         let door = company.door.get_or_init(|| open_door(self.alone()));
         if let Err(back) = door.send(single) {
             // The task's runtime is gone; this caller's is not.
@@ -58,13 +62,13 @@ impl Store {
     }
 }
 
-fn open_door(store: Store) -> mpsc::UnboundedSender<Single> {
+fn open_door(store: Store) -> mpsc::UnboundedSender<PendingEnqueue> {
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(receive(store, receiver));
     sender
 }
 
-async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
+async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<PendingEnqueue>) {
     let mut waiting = Vec::new();
     while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
         let crowd = waiting.len();
@@ -84,15 +88,15 @@ async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<Single>) {
 
 /// The callers of one tenant, whose messages are written as one batch.
 #[derive(Debug)]
-struct Party {
+struct TenantBatch {
     batch: Batch,
-    replies: Vec<oneshot::Sender<Result<Enqueued>>>,
+    replies: Vec<oneshot::Sender<Result<EnqueueOutcome>>>,
 }
 
-fn parties(singles: impl Iterator<Item = Single>) -> BTreeMap<Tenant, Party> {
-    let mut all: BTreeMap<Tenant, Party> = BTreeMap::new();
-    for Single { tenant, message, reply } in singles {
-        let new = || Party { batch: Batch { tenant, messages: Vec::new() }, replies: Vec::new() };
+fn parties(singles: impl Iterator<Item = PendingEnqueue>) -> BTreeMap<Tenant, TenantBatch> {
+    let mut all: BTreeMap<Tenant, TenantBatch> = BTreeMap::new();
+    for PendingEnqueue { tenant, message, reply } in singles {
+        let new = || TenantBatch { batch: Batch { tenant, messages: Vec::new() }, replies: Vec::new() };
         let party = all.entry(tenant).or_insert_with(new);
         party.batch.messages.push(message);
         party.replies.push(reply);
@@ -101,7 +105,7 @@ fn parties(singles: impl Iterator<Item = Single>) -> BTreeMap<Tenant, Party> {
 }
 
 /// A caller that went away does not want the answer; its message stands.
-fn answer(result: Result<Vec<Enqueued>>, replies: Vec<oneshot::Sender<Result<Enqueued>>>) {
+fn answer(result: Result<Vec<EnqueueOutcome>>, replies: Vec<oneshot::Sender<Result<EnqueueOutcome>>>) {
     match result {
         Ok(all) => replies.into_iter().zip(all).for_each(|(reply, one)| _ = reply.send(Ok(one))),
         Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.replicate()))),

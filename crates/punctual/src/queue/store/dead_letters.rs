@@ -27,7 +27,7 @@ pub struct DeadLetter {
     /// How often it was claimed.
     pub claims: u32,
     /// Every attempt that did not end well.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<DeadLetterAttempt>,
     /// When it died.
     pub died_at: Timestamp,
     /// The last error.
@@ -55,7 +55,7 @@ pub struct DeadLetterSummary {
 
 /// An attempt that did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct DeadLetterAttempt {
     /// Its number, from 1.
     pub number: u32,
     /// When it ended.
@@ -70,7 +70,7 @@ pub struct Attempt {
 
 /// Which dead letters.
 #[derive(Clone, Debug, Default)]
-pub struct Which {
+pub struct DeadLetterFilter {
     /// Only these; all if `None`.
     pub ids: Option<Vec<DeadLetterId>>,
     /// Only of this topic.
@@ -83,7 +83,7 @@ pub struct Which {
 
 /// The result of a replay or purge, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct DeadLetterOutcome {
     /// The dead letters.
     pub ids: Vec<DeadLetterId>,
     /// Whether there may be more.
@@ -95,7 +95,7 @@ impl Store {
     pub fn dead_letters(
         &self,
         tenant: Tenant,
-        which: Which,
+        which: DeadLetterFilter,
         limit: usize,
     ) -> VerbFuture<'_, Vec<DeadLetter>> {
         self.of(tenant).read((tenant, which, limit), |tx, (tenant, which, limit)| {
@@ -120,7 +120,12 @@ impl Store {
 
     /// Puts dead letters back to work, a bounded number at a time. Those of a subscription that was
     /// deleted stay until there is one of its name again.
-    pub fn replay(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Moved> {
+    pub fn replay(
+        &self,
+        tenant: Tenant,
+        which: DeadLetterFilter,
+        dry_run: bool,
+    ) -> VerbFuture<'_, DeadLetterOutcome> {
         VerbFuture::new(async move {
             check(&which)?;
             self.of(tenant)
@@ -132,7 +137,12 @@ impl Store {
     }
 
     /// Deletes dead letters for good, a bounded number at a time.
-    pub fn purge(&self, tenant: Tenant, which: Which, dry_run: bool) -> VerbFuture<'_, Moved> {
+    pub fn purge(
+        &self,
+        tenant: Tenant,
+        which: DeadLetterFilter,
+        dry_run: bool,
+    ) -> VerbFuture<'_, DeadLetterOutcome> {
         VerbFuture::new(async move {
             check(&which)?;
             self.of(tenant)
@@ -144,7 +154,7 @@ impl Store {
     }
 }
 
-fn check(which: &Which) -> Result<()> {
+fn check(which: &DeadLetterFilter) -> Result<()> {
     match &which.ids {
         Some(ids) if ids.len() > limits::BATCH_ITEMS_MAX => {
             let said = format!("{} ids, at most {} are allowed", ids.len(), limits::BATCH_ITEMS_MAX);
@@ -181,7 +191,7 @@ async fn select(
     tx: &mut Tx,
     sql: &'static str,
     tenant: Tenant,
-    (which, limit): (&Which, usize),
+    (which, limit): (&DeadLetterFilter, usize),
     served: bool,
 ) -> Result<Vec<Row>> {
     let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
@@ -219,7 +229,12 @@ const LIST: &str = concat!(
 /// Without payloads: a thousand are moved at once.
 const PLACES: &str = concat!("select d.id, d.lane_id, d.key, d.message_id", of_which!());
 
-async fn list(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<DeadLetter>> {
+async fn list(
+    tx: &mut Tx,
+    tenant: Tenant,
+    which: &DeadLetterFilter,
+    limit: usize,
+) -> Result<Vec<DeadLetter>> {
     let rows = select(tx, LIST, tenant, (which, limit), false).await?;
     let mut letters = Vec::with_capacity(rows.len());
     for mut row in rows {
@@ -239,11 +254,11 @@ async fn list(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Resul
     Ok(letters)
 }
 
-async fn attempts_of(tx: &mut Tx, message: MessageId, lane: LaneId) -> Result<Vec<Attempt>> {
+async fn attempts_of(tx: &mut Tx, message: MessageId, lane: LaneId) -> Result<Vec<DeadLetterAttempt>> {
     let rows = tx.query(ATTEMPTS, params![message.0, lane.0]).await?;
     rows.iter()
         .map(|row| {
-            Ok(Attempt {
+            Ok(DeadLetterAttempt {
                 number: row.count(0)?,
                 at: row.time(1)?,
                 owner: row.text(2)?,
@@ -258,9 +273,15 @@ const ATTEMPTS: &str = "select number, at, owner, outcome, error from punctual.a
     where message_id = $1 and lane_id = $2 order by id";
 
 /// Takes dead letters away; with `again`, puts their messages back to work.
-async fn remove(tx: &mut Tx, tenant: Tenant, which: &Which, dry_run: bool, again: bool) -> Result<Moved> {
+async fn remove(
+    tx: &mut Tx,
+    tenant: Tenant,
+    which: &DeadLetterFilter,
+    dry_run: bool,
+    again: bool,
+) -> Result<DeadLetterOutcome> {
     let rows = select(tx, PLACES, tenant, (which, MOVE_MAX), again).await?;
-    let mut moved = Moved { ids: Vec::with_capacity(rows.len()), more: rows.len() == MOVE_MAX };
+    let mut moved = DeadLetterOutcome { ids: Vec::with_capacity(rows.len()), more: rows.len() == MOVE_MAX };
     let mut letters = Vec::with_capacity(rows.len());
     for row in &rows {
         moved.ids.push(DeadLetterId(row.int(0)?));

@@ -19,13 +19,15 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::attempt::kept_error;
-use crate::queue::rules::inbox::{Delivery, Known, Status, Verdict, after_failure};
+use crate::queue::rules::inbox::{
+    InboxDecision, InboxDelivery, InboxStatus, StoredInboxMessage, after_failure,
+};
 use crate::queue::store::settle::SettleOutcome;
 use std::time::Duration;
 
 /// The right to mark a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct InboxTicket {
     /// The sender of the message.
     pub source: String,
     /// The sender's id of it.
@@ -36,11 +38,11 @@ pub struct Ticket {
 
 /// The answer to a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum InboxBeginOutcome {
     /// Process the message, and mark it with the ticket.
     Process {
         /// The right to say so.
-        ticket: Ticket,
+        ticket: InboxTicket,
         /// Which attempt this is, from 1.
         attempts: u32,
         /// From then on another delivery may get the same answer.
@@ -70,7 +72,7 @@ pub enum Begun {
 
 /// The result of processing a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum ProcessingOutcome {
     /// The message was processed.
     Processed,
     /// Processing failed; the next delivery tries again, unless it was the last attempt.
@@ -87,7 +89,7 @@ pub enum Mark {
 
 /// A message of the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct InboxMessage {
     /// Its place in lists.
     pub id: InboxId,
     /// The sender.
@@ -97,7 +99,7 @@ pub struct Received {
     /// The digest of its content, if one was given.
     pub hash: Option<String>,
     /// The status of the message.
-    pub status: Status,
+    pub status: InboxStatus,
     /// How often it was tried.
     pub attempts: u32,
     /// When the present attempt, or the last one, must be through.
@@ -121,14 +123,14 @@ pub struct InboxFilter {
     /// Only of this source.
     pub source: Option<String>,
     /// Only with this status.
-    pub status: Option<Status>,
+    pub status: Option<InboxStatus>,
     /// Only those above this id.
     pub after: i64,
 }
 
 /// The result of a replay, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct InboxReplayOutcome {
     /// The messages.
     pub ids: Vec<InboxId>,
     /// Whether there may be more.
@@ -154,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub fn inbox_begin(&self, tenant: Tenant, delivery: Delivery) -> VerbFuture<'_, Begun> {
+    pub fn inbox_begin(&self, tenant: Tenant, delivery: InboxDelivery) -> VerbFuture<'_, InboxBeginOutcome> {
         VerbFuture::new(async move {
             delivery.check()?;
             self.of(tenant)
@@ -167,14 +169,24 @@ impl Store {
 
     /// Marks a message: `LostClaim` when the ticket's token holds nothing any more, `AlreadyFinished` when it
     /// has the same mark already.
-    pub fn inbox_mark(&self, tenant: Tenant, ticket: Ticket, mark: Mark) -> VerbFuture<'_, SettleOutcome> {
+    pub fn inbox_mark(
+        &self,
+        tenant: Tenant,
+        ticket: InboxTicket,
+        mark: ProcessingOutcome,
+    ) -> VerbFuture<'_, SettleOutcome> {
         self.of(tenant).write((tenant, ticket, mark), |tx, (tenant, ticket, word)| {
             Box::pin(mark_as(tx, *tenant, ticket, word))
         })
     }
 
     /// Messages of a tenant, in the order they came first.
-    pub fn inbox(&self, tenant: Tenant, which: InboxFilter, limit: usize) -> VerbFuture<'_, Vec<Received>> {
+    pub fn inbox(
+        &self,
+        tenant: Tenant,
+        which: InboxFilter,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<InboxMessage>> {
         VerbFuture::new(async move {
             check(&which)?;
             self.of(tenant)
@@ -195,10 +207,10 @@ impl Store {
         tenant: Tenant,
         which: InboxFilter,
         dry_run: bool,
-    ) -> VerbFuture<'_, Replayed> {
+    ) -> VerbFuture<'_, InboxReplayOutcome> {
         VerbFuture::new(async move {
             check(&which)?;
-            let which = InboxFilter { status: Some(Status::Dead), ..which };
+            let which = InboxFilter { status: Some(InboxStatus::Dead), ..which };
             self.of(tenant)
                 .write((tenant, which, dry_run), |tx, (tenant, which, dry_run)| {
                     Box::pin(replay(tx, *tenant, which, *dry_run))
@@ -238,8 +250,8 @@ pub struct InboxRetention {
 }
 
 impl InboxRetention {
-    const fn of(&self, status: Status) -> Duration {
-        if matches!(status, Status::Dead) { self.dead } else { self.finished }
+    const fn of(&self, status: InboxStatus) -> Duration {
+        if matches!(status, InboxStatus::Dead) { self.dead } else { self.finished }
     }
 }
 
@@ -247,7 +259,7 @@ async fn prune(tx: &mut Tx, retention: InboxRetention) -> Result<u64> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
     let mut forgotten = 0;
-    for status in [Status::Processed, Status::Failed, Status::Dead] {
+    for status in [InboxStatus::Processed, InboxStatus::Failed, InboxStatus::Dead] {
         let before = now.minus(retention.of(status));
         forgotten += tx.execute(PRUNE, params![status.word(), before, limit]).await?;
     }
@@ -266,11 +278,16 @@ fn check(which: &InboxFilter) -> Result<()> {
 
 /// Looks first, then inserts or takes. On PostgreSQL an insert would wait for a transaction that
 /// is updating the row it meets, which may be a host's own and long; a look does not.
-async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) -> Result<Begun> {
+async fn begin(
+    tx: &mut Tx,
+    tenant: Tenant,
+    delivery: &InboxDelivery,
+    token: &Token,
+) -> Result<InboxBeginOutcome> {
     let now = tx.now().await?;
     let key = params![tenant.id(), &delivery.source, &delivery.message_id];
-    let process = |attempts| Begun::Process {
-        ticket: Ticket::of(delivery, token),
+    let process = |attempts| InboxBeginOutcome::Process {
+        ticket: InboxTicket::of(delivery, token),
         attempts,
         lease_until: now.plus(delivery.lease),
     };
@@ -279,7 +296,9 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
             return Ok(process(1));
         }
         // Another delivery was faster by a moment, and may have had other content.
-        let Some(winner) = tx.first(PEEK, key).await? else { return Ok(Begun::InProgress { attempts: 1 }) };
+        let Some(winner) = tx.first(PEEK, key).await? else {
+            return Ok(InboxBeginOutcome::InProgress { attempts: 1 });
+        };
         return told_by(&winner, delivery, now);
     };
     let Some(row) = tx.first(LOCK, key).await? else {
@@ -290,16 +309,16 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
     let (id, known) = (row.int(0)?, known(&row)?);
     let attempts = known.attempts;
     let verdict = match known.verdict(delivery, now) {
-        Verdict::Process => {
+        InboxDecision::Process => {
             let (most, until) = (i64::from(delivery.max_attempts), now.plus(delivery.lease));
             let hash = delivery.hash.as_deref();
             tx.execute(TAKE, params![id, token.text(), most, until, now, hash]).await?;
             return Ok(process(attempts + 1));
         }
-        Verdict::Dies => {
+        InboxDecision::Dies => {
             let error = format!("the lease of attempt {attempts} ran out, and it was the last one");
-            tx.execute(FINISH, params![id, Status::Dead.word(), now, &error]).await?;
-            Verdict::Dead
+            tx.execute(FINISH, params![id, InboxStatus::Dead.word(), now, &error]).await?;
+            InboxDecision::Dead
         }
         other => other,
     };
@@ -308,7 +327,7 @@ async fn begin(tx: &mut Tx, tenant: Tenant, delivery: &Delivery, token: &Token) 
 }
 
 /// Returns the answer to a delivery whose message another transaction has.
-fn told_by(row: &Row, delivery: &Delivery, now: Timestamp) -> Result<Begun> {
+fn told_by(row: &Row, delivery: &InboxDelivery, now: Timestamp) -> Result<InboxBeginOutcome> {
     let known = known(row)?;
     Ok(told(known.verdict(delivery, now), known.attempts))
 }
@@ -316,7 +335,7 @@ fn told_by(row: &Row, delivery: &Delivery, now: Timestamp) -> Result<Begun> {
 async fn insert(
     tx: &mut Tx,
     tenant: Tenant,
-    delivery: &Delivery,
+    delivery: &InboxDelivery,
     token: &Token,
     now: Timestamp,
 ) -> Result<bool> {
@@ -353,24 +372,26 @@ const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
 
 /// Returns the answer to a delivery that does not process the message. To process the message, or to let it
 /// die, takes the row; without the row another receiver has it.
-const fn told(verdict: Verdict, attempts: u32) -> Begun {
+const fn told(verdict: InboxDecision, attempts: u32) -> InboxBeginOutcome {
     match verdict {
-        Verdict::AlreadyProcessed => Begun::AlreadyProcessed { attempts },
-        Verdict::Process | Verdict::Dies | Verdict::InProgress => Begun::InProgress { attempts },
-        Verdict::Conflict => Begun::Conflict { attempts },
-        Verdict::Dead => Begun::Dead { attempts },
+        InboxDecision::AlreadyProcessed => InboxBeginOutcome::AlreadyProcessed { attempts },
+        InboxDecision::Process | InboxDecision::Dies | InboxDecision::InProgress => {
+            InboxBeginOutcome::InProgress { attempts }
+        }
+        InboxDecision::Conflict => InboxBeginOutcome::Conflict { attempts },
+        InboxDecision::Dead => InboxBeginOutcome::Dead { attempts },
     }
 }
 
-impl Ticket {
-    fn of(delivery: &Delivery, token: &Token) -> Self {
+impl InboxTicket {
+    fn of(delivery: &InboxDelivery, token: &Token) -> Self {
         let (source, message_id) = (delivery.source.clone(), delivery.message_id.clone());
         Self { source, message_id, token: token.clone() }
     }
 }
 
-fn known(row: &Row) -> Result<Known> {
-    Ok(Known {
+fn known(row: &Row) -> Result<StoredInboxMessage> {
+    Ok(StoredInboxMessage {
         status: status(row, 1)?,
         hash: row.maybe_text(2)?,
         attempts: row.count(3)?,
@@ -378,26 +399,34 @@ fn known(row: &Row) -> Result<Known> {
     })
 }
 
-fn status(row: &Row, n: usize) -> Result<Status> {
+fn status(row: &Row, n: usize) -> Result<InboxStatus> {
     let word = row.text(n)?;
-    Status::parse(&word).ok_or_else(|| Error::Database(format!("`{word}` is no status of the inbox").into()))
+    InboxStatus::parse(&word)
+        .ok_or_else(|| Error::Database(format!("`{word}` is no status of the inbox").into()))
 }
 
-async fn mark_as(tx: &mut Tx, tenant: Tenant, ticket: &Ticket, mark: &Mark) -> Result<SettleOutcome> {
+async fn mark_as(
+    tx: &mut Tx,
+    tenant: Tenant,
+    ticket: &InboxTicket,
+    mark: &ProcessingOutcome,
+) -> Result<SettleOutcome> {
     let now = tx.now().await?;
     let Some(row) = tx.first(HOLDER, params![tenant.id(), &ticket.source, &ticket.message_id]).await? else {
         return Ok(SettleOutcome::NotFound);
     };
     let before = status(&row, 1)?;
     let (after, error) = match mark {
-        Mark::Processed => (Status::Processed, None),
-        Mark::Failed { error } => (after_failure(row.count(3)?, row.count(4)?), Some(kept_error(error))),
-        Mark::Dead { error } => (Status::Dead, Some(kept_error(error))),
+        ProcessingOutcome::Processed => (InboxStatus::Processed, None),
+        ProcessingOutcome::Failed { error } => {
+            (after_failure(row.count(3)?, row.count(4)?), Some(kept_error(error)))
+        }
+        ProcessingOutcome::Dead { error } => (InboxStatus::Dead, Some(kept_error(error))),
     };
     if row.text(2)? != ticket.token.text() {
         return Ok(SettleOutcome::LostClaim);
     }
-    if before != Status::Processing {
+    if before != InboxStatus::Processing {
         return Ok(if before == after { SettleOutcome::AlreadyFinished } else { SettleOutcome::LostClaim });
     }
     tx.execute(FINISH, params![row.int(0)?, after.word(), now, error.as_deref()]).await?;
@@ -410,7 +439,7 @@ async fn select(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, limit: usize) 
         tenant.id().into(),
         which.after.into(),
         which.source.as_deref().into(),
-        which.status.map(Status::word).into(),
+        which.status.map(InboxStatus::word).into(),
         which.ids.is_none().into(),
         Value::Ints(&ids),
         i64::try_from(limit).unwrap_or(i64::MAX).into(),
@@ -418,8 +447,8 @@ async fn select(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, limit: usize) 
     tx.query(LIST, &values).await
 }
 
-fn read(row: &Row) -> Result<Received> {
-    Ok(Received {
+fn read(row: &Row) -> Result<InboxMessage> {
+    Ok(InboxMessage {
         id: InboxId(row.int(0)?),
         source: row.text(1)?,
         message_id: row.text(2)?,
@@ -434,7 +463,12 @@ fn read(row: &Row) -> Result<Received> {
     })
 }
 
-async fn replay(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, dry_run: bool) -> Result<Replayed> {
+async fn replay(
+    tx: &mut Tx,
+    tenant: Tenant,
+    which: &InboxFilter,
+    dry_run: bool,
+) -> Result<InboxReplayOutcome> {
     let rows = select(tx, tenant, which, REPLAY_MAX).await?;
     let mut ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
     let more = ids.len() == REPLAY_MAX;
@@ -445,7 +479,7 @@ async fn replay(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, dry_run: bool)
         ids = moved.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
         ids.sort_unstable();
     }
-    Ok(Replayed { ids: ids.into_iter().map(InboxId).collect(), more })
+    Ok(InboxReplayOutcome { ids: ids.into_iter().map(InboxId).collect(), more })
 }
 
 const INSERT: &str = "insert into punctual.inbox (tenant_id, source, message_id, hash, status, token, \

@@ -10,7 +10,7 @@ mod admitted;
 pub(crate) mod facts;
 mod parts;
 
-pub use crate::queue::store::messages::addressed::Addressed;
+pub use crate::queue::store::messages::addressed::AddressedMessage;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Problem, Problems, Result};
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 /// The outcome of one enqueued message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Enqueued {
+pub enum EnqueueOutcome {
     /// The message was written.
     New(MessageId),
     /// Its id was admitted before.
@@ -41,7 +41,7 @@ pub enum Enqueued {
     },
 }
 
-impl Enqueued {
+impl EnqueueOutcome {
     /// The message this stands for.
     #[must_use]
     pub const fn id(&self) -> Option<MessageId> {
@@ -64,7 +64,7 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] with every problem when one message is not acceptable.
-    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<Enqueued>> {
+    pub fn enqueue(&self, tenant: Tenant, messages: Vec<NewMessage>) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             check(&messages)?;
             self.enqueue_checked(tenant, messages).await
@@ -76,7 +76,7 @@ impl Store {
         &self,
         tenant: Tenant,
         mut messages: Vec<NewMessage>,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueOutcome>> {
         if messages.iter().all(|m| m.id.is_none()) {
             if messages.len() > 1 {
                 return self.enqueue_plain(tenant, messages).await;
@@ -95,7 +95,7 @@ impl Store {
         &self,
         tenant: Tenant,
         message: NewMessage,
-    ) -> VerbFuture<'_, Option<Enqueued>> {
+    ) -> VerbFuture<'_, Option<EnqueueOutcome>> {
         self.of(tenant).read((tenant, message), |tx, (tenant, message)| {
             Box::pin(async move {
                 let Some((source, id)) = name_of(message) else { return Ok(None) };
@@ -145,7 +145,7 @@ impl Store {
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueOutcome>> {
         let is_one = parts(&messages, NewMessage::bytes).count() == 1;
         let batch = Batch { tenant, messages };
         let enqueued = if is_one {
@@ -159,19 +159,19 @@ impl Store {
 }
 
 /// Writes messages without ids.
-pub(crate) async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+pub(crate) async fn enqueue_all(tx: &mut Tx, batch: &Batch) -> Result<Vec<EnqueueOutcome>> {
     let all: Vec<&NewMessage> = batch.messages.iter().collect();
-    Ok(insert(tx, batch.tenant, &all).await?.into_iter().map(Enqueued::New).collect())
+    Ok(insert(tx, batch.tenant, &all).await?.into_iter().map(EnqueueOutcome::New).collect())
 }
 
 /// The first message of a batch for each (source, id).
-type Names<'a> = BTreeMap<(&'a str, &'a str), usize>;
+type FirstByName<'a> = BTreeMap<(&'a str, &'a str), usize>;
 
 /// Some messages carry ids: those are admitted first, and only new ones are written.
-pub(crate) async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueued>> {
+pub(crate) async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<EnqueueOutcome>> {
     let now = tx.now().await?;
-    let mut first: Names<'_> = BTreeMap::new();
-    let mut outcome: Vec<Option<Enqueued>> = vec![None; batch.messages.len()];
+    let mut first: FirstByName<'_> = BTreeMap::new();
+    let mut outcome: Vec<Option<EnqueueOutcome>> = vec![None; batch.messages.len()];
     let mut fresh: Vec<usize> = Vec::new();
     for (n, message) in batch.messages.iter().enumerate() {
         match name_of(message) {
@@ -191,7 +191,7 @@ pub(crate) async fn enqueue_new(tx: &mut Tx, batch: &Batch) -> Result<Vec<Enqueu
     fresh.sort_unstable();
     let written: Vec<&NewMessage> = fresh.iter().map(|n| &batch.messages[*n]).collect();
     for (n, id) in fresh.iter().zip(insert(tx, batch.tenant, &written).await?) {
-        outcome[*n] = Some(Enqueued::New(id));
+        outcome[*n] = Some(EnqueueOutcome::New(id));
     }
     reach(CrashPoint::EnqueuedBeforeCommit);
     let all = batch.messages.iter().zip(outcome.clone());
@@ -212,12 +212,12 @@ pub(crate) fn source_of(message: &NewMessage) -> Option<&str> {
 fn same_batch(
     message: &NewMessage,
     batch: &Batch,
-    first: &Names<'_>,
-    outcome: &[Option<Enqueued>],
-) -> Enqueued {
+    first: &FirstByName<'_>,
+    outcome: &[Option<EnqueueOutcome>],
+) -> EnqueueOutcome {
     let n = name_of(message).and_then(|name| first.get(&name)).copied().unwrap_or_default();
     let same = batch.messages[n].content_digest() == message.content_digest();
-    Enqueued::Duplicate { of: outcome[n].as_ref().and_then(Enqueued::id), same }
+    EnqueueOutcome::Duplicate { of: outcome[n].as_ref().and_then(EnqueueOutcome::id), same }
 }
 
 /// Writes messages and their work; ids in the order given.

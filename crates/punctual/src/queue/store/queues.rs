@@ -11,7 +11,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::check_topic;
 use crate::queue::rules::purpose::Purpose;
-use crate::queue::rules::queue::{DeadHead, Settings};
+use crate::queue::rules::queue::{DeadHeadPolicy, QueueSettings};
 use crate::queue::store::routes;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Lane {
     /// Whether the queue was declared (by a setting, a handler or a claim).
     pub declared: bool,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: QueueSettings,
 }
 
 /// Counting stops here: a number beyond it is "at least".
@@ -87,7 +87,7 @@ impl Store {
             let mut problems = Problems::default();
             check_topic(topic, "topic", &mut problems);
             // Wrong settings are refused before the queue is made.
-            if let Err(wrong) = Settings::default().changed_by(&change) {
+            if let Err(wrong) = QueueSettings::default().changed_by(&change) {
                 problems.0.extend(wrong.0);
             }
             problems.into_result()?;
@@ -184,12 +184,12 @@ const QUEUES: &str = concat!(
 
 fn read_lane(row: &Row) -> Result<Lane> {
     let backoff = row.maybe_text(7)?.map(|text| read_backoff(&text)).transpose()?;
-    let settings = Settings {
+    let settings = QueueSettings {
         paused: row.flag(5)?,
         max_attempts: row.maybe_int(6)?.and_then(|n| u32::try_from(n).ok()),
         backoff,
         retention: row.maybe_int(8)?.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros),
-        dead_head: if row.text(9)? == "pass" { DeadHead::Pass } else { DeadHead::Block },
+        dead_head: if row.text(9)? == "pass" { DeadHeadPolicy::Pass } else { DeadHeadPolicy::Block },
     };
     Ok(Lane {
         id: LaneId(row.int(0)?),

@@ -37,7 +37,7 @@ pub struct ReadyLane {
 
 /// The result of a look.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct ReadyLanes {
     /// The authority's time.
     pub now: Timestamp,
     /// Lanes with work, by id.
@@ -50,18 +50,18 @@ impl Store {
     /// Looks for lanes with work other than the `known` ones, up to `limit`. On Postgres a
     /// deep lane's rows that were just claimed stand in its index until they are vacuumed; this
     /// look steps over them.
-    pub fn ready_lanes_beside(&self, mut known: Vec<LaneId>, limit: usize) -> VerbFuture<'_, View> {
+    pub fn ready_lanes_beside(&self, mut known: Vec<LaneId>, limit: usize) -> VerbFuture<'_, ReadyLanes> {
         known.sort_unstable();
         self.read((known, limit), |tx, (known, limit)| Box::pin(ready_lanes_beside(tx, known, *limit)))
     }
 
     /// Looks at up to `limit` lanes with work whose id is above `after`.
-    pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, View> {
+    pub fn ready_lanes(&self, after: LaneId, limit: usize) -> VerbFuture<'_, ReadyLanes> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(ready_lanes(tx, *after, *limit)))
     }
 }
 
-async fn ready_lanes(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
+async fn ready_lanes(tx: &mut Tx, after: LaneId, limit: usize) -> Result<ReadyLanes> {
     let (sql, now) = match tx.dialect() {
         // The server returns its time with the lanes, which saves a query.
         Dialect::Postgres => (READY_LANES_AND_TIME, None),
@@ -71,7 +71,7 @@ async fn ready_lanes(tx: &mut Tx, after: LaneId, limit: usize) -> Result<View> {
     read_view(&rows, now, limit)
 }
 
-async fn ready_lanes_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<View> {
+async fn ready_lanes_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Result<ReadyLanes> {
     if tx.dialect() == Dialect::Sqlite {
         let mut view = ready_lanes(tx, LaneId(-1), limit).await?;
         view.lanes.retain(|seen| !known.contains(&seen.lane));
@@ -86,7 +86,7 @@ async fn ready_lanes_beside(tx: &mut Tx, known: &[LaneId], limit: usize) -> Resu
     read_view(&rows, None, limit)
 }
 
-fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View> {
+fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<ReadyLanes> {
     let now = match now {
         Some(now) => now,
         None => rows.first().map_or_else(|| Err(no_time()), |row| row.time(7))?,
@@ -106,7 +106,7 @@ fn read_view(rows: &[Row], now: Option<Timestamp>, limit: usize) -> Result<View>
             paused: row.maybe_int(5)?.unwrap_or(0) != 0,
         });
     }
-    Ok(View { now, more: lanes.len() == limit, lanes })
+    Ok(ReadyLanes { now, more: lanes.len() == limit, lanes })
 }
 
 fn no_time() -> Error {

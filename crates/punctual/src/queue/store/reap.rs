@@ -14,9 +14,9 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
-use crate::queue::rules::attempt::Verdict;
+use crate::queue::rules::attempt::RetryDecision;
 use crate::queue::rules::claim;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues;
 use crate::queue::store::settle::hooks::{SettlementHooks, WantedHooks};
@@ -28,7 +28,7 @@ const REAP_CLAIMS: i64 = 20;
 
 /// The result of a reaping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reaped {
+pub struct ReapOutcome {
     /// Claims that were closed.
     pub claims: usize,
     /// Items that came back.
@@ -41,7 +41,7 @@ pub struct Reaped {
 
 /// The leases of what is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leases {
+pub struct LeaseDeadline {
     /// The authority's time.
     pub now: Timestamp,
     /// When the first of them ends.
@@ -50,18 +50,18 @@ pub struct Leases {
 
 impl Store {
     /// Whether a lease has run out, and when the next one ends: one cheap question.
-    pub fn peek_leases(&self) -> VerbFuture<'_, Leases> {
+    pub fn peek_leases(&self) -> VerbFuture<'_, LeaseDeadline> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let now = tx.now().await?;
                 let next = tx.first(NEXT_END, &[]).await?.map_or(Ok(None), |row| row.maybe_time(0))?;
-                Ok(Leases { now, next })
+                Ok(LeaseDeadline { now, next })
             })
         })
     }
 
     /// Closes claims whose lease ran out, a bounded number at a time.
-    pub fn reap(&self, seed: u64) -> VerbFuture<'_, Reaped> {
+    pub fn reap(&self, seed: u64) -> VerbFuture<'_, ReapOutcome> {
         VerbFuture::new(async move {
             let hooks = self.settlement_hooks();
             if self.has(PlantedBug::ReapByIdOnly) {
@@ -83,7 +83,7 @@ impl Store {
     }
 }
 
-async fn reap(tx: &mut Tx, seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
+async fn reap(tx: &mut Tx, seed: u64) -> Result<(ReapOutcome, Vec<FailedAttempt>)> {
     let sql = tx.settlement_hooks().await?.expired();
     let found = expired(tx, sql).await?;
     reach(CrashPoint::ReapingChosen);
@@ -95,11 +95,12 @@ async fn expired(tx: &mut Tx, sql: &'static str) -> Result<Vec<Row>> {
     tx.query(sql, params![now, REAP_CLAIMS]).await
 }
 
-async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(Reaped, Vec<FailedAttempt>)> {
+async fn close(tx: &mut Tx, expired: &[Row], seed: u64) -> Result<(ReapOutcome, Vec<FailedAttempt>)> {
     let (now, hooks) = (tx.now().await?, tx.settlement_hooks().await?);
-    let (mut reaped, mut failed) = (Reaped::default(), Vec::new());
+    let (mut reaped, mut failed) = (ReapOutcome::default(), Vec::new());
     let forgotten = tx.has(PlantedBug::LostSendsAreForgotten);
-    let lost = expired.iter().map(|row| Lost::read(row, &hooks, forgotten)).collect::<Result<Vec<_>>>()?;
+    let lost =
+        expired.iter().map(|row| ExpiredClaim::read(row, &hooks, forgotten)).collect::<Result<Vec<_>>>()?;
     // For all claims before the first is closed: two transactions that need the same rows take them in one
     // order.
     hooks.lock(tx, lost.iter().map(|lost| (&lost.wanted, lost.items.as_slice()))).await?;
@@ -123,7 +124,7 @@ fn begun(row: &Row, forgotten: bool) -> Result<Option<HashSet<MessageId>>> {
     let mark = if forgotten { Some(0) } else { row.maybe_int(7)? };
     let Some(mark) = mark.map(|mark| usize::try_from(mark).unwrap_or_default()) else { return Ok(None) };
     let items = read_items(&row.text(2)?)?;
-    Ok(Some(items.iter().take(mark).map(Item::message).collect()))
+    Ok(Some(items.iter().take(mark).map(ClaimItem::message).collect()))
 }
 
 /// The lanes of a claim of deliveries whose provider sends a repeated message once.
@@ -134,7 +135,7 @@ fn keyed_lanes(row: &Row) -> Result<HashSet<LaneId>> {
     Ok(lanes.into_iter().map(LaneId).collect())
 }
 
-struct Lost {
+struct ExpiredClaim {
     token: String,
     owner: String,
     started: bool,
@@ -144,10 +145,10 @@ struct Lost {
     keyed_lanes: HashSet<LaneId>,
     /// The items that may have been begun; all if `None`.
     begun: Option<HashSet<MessageId>>,
-    items: Vec<Item>,
+    items: Vec<ClaimItem>,
 }
 
-impl Lost {
+impl ExpiredClaim {
     fn read(row: &Row, hooks: &SettlementHooks, forgotten: bool) -> Result<Self> {
         Ok(Self {
             token: row.text(0)?,
@@ -170,9 +171,9 @@ impl Lost {
         tx: &mut Tx,
         now: Timestamp,
         (seed, hooks): (u64, &SettlementHooks),
-        reaped: &mut Reaped,
+        reaped: &mut ReapOutcome,
     ) -> Result<Vec<FailedAttempt>> {
-        let ids: HashSet<LaneId> = self.items.iter().map(Item::lane).collect();
+        let ids: HashSet<LaneId> = self.items.iter().map(ClaimItem::lane).collect();
         let lanes = queues::lanes(tx, &ids).await?;
         let counted = self.items.iter().filter(|_| self.started && self.purpose == Purpose::Dispatch);
         let snoozes = fetch_snoozes(tx, counted).await?;
@@ -191,10 +192,10 @@ impl Lost {
             let seed = seed ^ item.message().0.unsigned_abs();
             let verdict = patience.after_reap(item, snoozes, self.started, seed);
             let unstarted = item.unstarted() + u32::from(!self.started);
-            let back = Item(item.0, item.1, item.2, unstarted, item.4.clone());
+            let back = ClaimItem(item.0, item.1, item.2, unstarted, item.4.clone());
             match verdict {
-                Verdict::Again(_) => reaped.returned += 1,
-                Verdict::Dead => reaped.dead += 1,
+                RetryDecision::Again(_) => reaped.returned += 1,
+                RetryDecision::Dead => reaped.dead += 1,
             }
             aftermath.end(&back, lane, "reaped", &error, verdict);
         }

@@ -15,14 +15,14 @@ use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::tx::Tx;
 use crate::database::value::Value;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 
 /// Of rows taken from the work table, keeps those without a key and the heads of their
 /// sequences; the others become followers.
 pub(crate) async fn keep_heads<T>(
     tx: &mut Tx,
     rows: Vec<T>,
-    item: fn(&T) -> &Item,
+    item: fn(&T) -> &ClaimItem,
     due_at: fn(&T) -> Timestamp,
 ) -> Result<Vec<T>> {
     if rows.iter().all(|row| item(row).key().is_none()) {
@@ -65,7 +65,7 @@ pub(crate) async fn keep_heads<T>(
 async fn give_way<'r>(
     tx: &mut Tx,
     heads: &[usize],
-    row: impl Fn(usize) -> (&'r Item, Timestamp),
+    row: impl Fn(usize) -> (&'r ClaimItem, Timestamp),
 ) -> Result<Vec<usize>> {
     let places: Vec<Vec<Value<'_>>> = heads
         .iter()
@@ -90,7 +90,7 @@ const EARLIER: &str = "select message_id from punctual.work \
     order by due_at, message_id limit 1";
 
 /// A follower was not handed out, so this claim does not count as an attempt.
-fn follower(i: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
+fn follower(i: &ClaimItem, due_at: Timestamp) -> Vec<Value<'_>> {
     let attempts = i64::from(i.attempt()) - 1;
     vec![
         i.lane().0.into(),

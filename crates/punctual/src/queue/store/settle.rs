@@ -27,7 +27,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
 use crate::queue::rules::attempt::Retry;
 use crate::queue::rules::claim;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues;
@@ -161,7 +161,8 @@ async fn extend_within(
     lease: Duration,
     lane: LaneId,
 ) -> Result<Vec<SettleOutcome>> {
-    let mut claims: BTreeMap<&Token, Option<Held>> = items.iter().map(|(token, _)| (token, None)).collect();
+    let mut claims: BTreeMap<&Token, Option<ClaimRow>> =
+        items.iter().map(|(token, _)| (token, None)).collect();
     for (token, held) in &mut claims {
         *held = take_claim(tx, token, None).await?;
     }
@@ -228,13 +229,13 @@ pub(crate) async fn say(tx: &mut Tx, settlement: Settlement, seed: u64) -> Resul
 }
 
 /// A claim row as a settlement sees it.
-struct Held {
+struct ClaimRow {
     purpose: Purpose,
     owner: String,
     claimed_at: Timestamp,
     wanted: WantedHooks,
-    items: Vec<Item>,
-    open: Vec<Item>,
+    items: Vec<ClaimItem>,
+    open: Vec<ClaimItem>,
     finished: bool,
     reaped: bool,
 }
@@ -254,7 +255,7 @@ async fn settle_one(
         return Ok(vec![SettleOutcome::NotFound; settlement.words.len()]);
     }
     let mut outcomes = Vec::with_capacity(settlement.words.len());
-    let mut said: Vec<(Item, &SettleAction)> = Vec::new();
+    let mut said: Vec<(ClaimItem, &SettleAction)> = Vec::new();
     for (message, word) in &settlement.words {
         outcomes.push(held.hear(*message, request.within, word, &mut said));
     }
@@ -267,10 +268,10 @@ async fn settle_one(
     Ok(outcomes)
 }
 
-impl Held {
+impl ClaimRow {
     /// Returns the outcome that an action on this item would have.
     fn standing(&self, message: MessageId, within: Option<LaneId>) -> SettleOutcome {
-        let is_it = |item: &Item| is_it(item, message, within);
+        let is_it = |item: &ClaimItem| is_it(item, message, within);
         match self.open.iter().any(is_it) {
             true if !self.finished => SettleOutcome::Done,
             true if self.reaped => SettleOutcome::LostClaim,
@@ -285,7 +286,7 @@ impl Held {
         message: MessageId,
         within: Option<LaneId>,
         word: &'w SettleAction,
-        said: &mut Vec<(Item, &'w SettleAction)>,
+        said: &mut Vec<(ClaimItem, &'w SettleAction)>,
     ) -> SettleOutcome {
         let outcome = self.standing(message, within);
         if outcome == SettleOutcome::Done
@@ -303,7 +304,7 @@ impl Held {
 pub(crate) async fn finish_deliveries(
     tx: &mut Tx,
     token: &Token,
-    items: &[&Item],
+    items: &[&ClaimItem],
     mark: Option<usize>,
     now: Timestamp,
 ) -> Result<SettleOutcome> {
@@ -319,7 +320,7 @@ pub(crate) async fn finish_deliveries(
     let held = take_claim(tx, token, None).await?.filter(|held| held.purpose == Purpose::Send);
     let Some(mut held) = held else { return Ok(SettleOutcome::LostClaim) };
     let ids: HashSet<MessageId> = items.iter().map(|item| item.message()).collect();
-    let of_these = |held: &[Item]| held.iter().filter(|item| ids.contains(&item.message())).count();
+    let of_these = |held: &[ClaimItem]| held.iter().filter(|item| ids.contains(&item.message())).count();
     let (open, all) = (of_these(&held.open), of_these(&held.items));
     if open == 0 && all == ids.len() {
         return Ok(SettleOutcome::AlreadyFinished);
@@ -341,18 +342,18 @@ pub(crate) async fn finish_deliveries(
 const TAKE_LATE: &str = "delete from punctual.work where lane_id = $1 and message_id = $2";
 
 /// A message may be there for several lanes: of one lane it is there once.
-fn is_it(item: &Item, message: MessageId, within: Option<LaneId>) -> bool {
+fn is_it(item: &ClaimItem, message: MessageId, within: Option<LaneId>) -> bool {
     item.message() == message && within.is_none_or(|lane| lane == item.lane())
 }
 
 /// Locks a claim's row; with `hooks`, asks which of them want it.
-async fn take_claim(tx: &mut Tx, token: &Token, hooks: Option<&SettlementHooks>) -> Result<Option<Held>> {
+async fn take_claim(tx: &mut Tx, token: &Token, hooks: Option<&SettlementHooks>) -> Result<Option<ClaimRow>> {
     let sql = hooks.map_or(TAKE_CLAIM, SettlementHooks::take_claim);
     let Some(row) = tx.first(sql, params![token.text()]).await? else { return Ok(None) };
     let items = read_items(&row.text(1)?)?;
     let open = row.maybe_text(2)?.map(|text| read_items(&text)).transpose()?;
     let ending = row.maybe_text(3)?.filter(|ending| ending != "reaped" || !tx.has(PlantedBug::NoFence));
-    Ok(Some(Held {
+    Ok(Some(ClaimRow {
         purpose: read_purpose(&row.text(5)?)?,
         owner: row.text(0)?,
         claimed_at: row.time(4)?,
@@ -372,11 +373,11 @@ pub(crate) fn read_purpose(word: &str) -> Result<Purpose> {
     Purpose::from_word(word).ok_or_else(unknown)
 }
 
-pub(crate) fn read_items(text: &str) -> Result<Vec<Item>> {
+pub(crate) fn read_items(text: &str) -> Result<Vec<ClaimItem>> {
     claim::read(text).map_err(|e| Error::Database(e.into()))
 }
 
-async fn write_back(tx: &mut Tx, token: &Token, open: &[Item], now: Timestamp) -> Result<()> {
+async fn write_back(tx: &mut Tx, token: &Token, open: &[ClaimItem], now: Timestamp) -> Result<()> {
     let text = claim::write(open);
     if open.is_empty() {
         tx.execute(FINISH, params![token.text(), now]).await?;
@@ -392,8 +393,8 @@ const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
 
 async fn apply(
     tx: &mut Tx,
-    held: &Held,
-    said: &[(Item, &SettleAction)],
+    held: &ClaimRow,
+    said: &[(ClaimItem, &SettleAction)],
     now: Timestamp,
     request: &Request,
 ) -> Result<Vec<FailedAttempt>> {
@@ -412,7 +413,10 @@ async fn apply(
 }
 
 /// Lanes whose settings are needed: only those of items that did not go well.
-async fn exceptional_lanes(tx: &mut Tx, said: &[(Item, &SettleAction)]) -> Result<HashMap<LaneId, Lane>> {
+async fn exceptional_lanes(
+    tx: &mut Tx,
+    said: &[(ClaimItem, &SettleAction)],
+) -> Result<HashMap<LaneId, Lane>> {
     let troubled =
         |word: &SettleAction| matches!(word, SettleAction::Abandon { .. } | SettleAction::Fail { .. });
     let ids: HashSet<LaneId> = said.iter().filter(|(_, w)| troubled(w)).map(|(i, _)| i.lane()).collect();

@@ -18,7 +18,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
-use crate::queue::rules::subscription::{NewSubscription, Target, check_names};
+use crate::queue::rules::subscription::{NewSubscription, SubscriptionTarget, check_names};
 use crate::queue::store::queues;
 use crate::queue::store::queues::{QueueState, lane_columns, lane_counts};
 use crate::queue::store::routes;
@@ -38,7 +38,7 @@ pub struct Subscription {
     /// Which messages; all without one.
     pub filter: Option<serde_json::Value>,
     /// Where to.
-    pub target: Target,
+    pub target: SubscriptionTarget,
     /// Whether messages come.
     pub enabled: bool,
 }
@@ -54,7 +54,7 @@ pub struct SubscriptionState {
 
 /// The rest of a deleted subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct SubscriptionRemainder {
     /// Its lane, to be emptied with [`Store::drop_orphaned`].
     pub lane: LaneId,
     /// Items that are in flight and end by themselves.
@@ -94,7 +94,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub fn delete_subscription(&self, tenant: Tenant, topic: &str, name: &str) -> VerbFuture<'_, Left> {
+    pub fn delete_subscription(
+        &self,
+        tenant: Tenant,
+        topic: &str,
+        name: &str,
+    ) -> VerbFuture<'_, SubscriptionRemainder> {
         let request = (tenant, topic.to_owned(), name.to_owned());
         self.of(tenant).write(request, |tx, (tenant, topic, name)| Box::pin(delete(tx, *tenant, topic, name)))
     }
@@ -208,7 +213,7 @@ fn read(row: &Row, at: usize) -> Result<Subscription> {
     let json = |text: &str| serde_json::from_str(text).map_err(|e| Error::Database(e.into()));
     let target = json(&row.text(at + 5)?)?;
     let mut problems = Problems::default();
-    let target = Target::read(&target, "target", &mut problems);
+    let target = SubscriptionTarget::read(&target, "target", &mut problems);
     Ok(Subscription {
         lane: LaneId(row.int(at)?),
         tenant: Tenant::from_row(row.int(at + 1)?),
@@ -296,7 +301,7 @@ const UPSERT: &str = "insert into punctual.subscription as s \
 const SET_RETRY: &str = "update punctual.lane set max_attempts = $2::int, backoff = $3::text where id = $1 \
     and (coalesce(max_attempts, 0), coalesce(backoff, '')) <> (coalesce($2::int, 0), coalesce($3::text, ''))";
 
-async fn delete(tx: &mut Tx, tenant: Tenant, topic: &str, name: &str) -> Result<Left> {
+async fn delete(tx: &mut Tx, tenant: Tenant, topic: &str, name: &str) -> Result<SubscriptionRemainder> {
     let known = tx.first(BY_NAME, params![tenant.id(), topic, name]).await?;
     if known.is_none() {
         return Err(not_found(topic, name));
@@ -308,7 +313,7 @@ async fn delete(tx: &mut Tx, tenant: Tenant, topic: &str, name: &str) -> Result<
         routes::fetch_waiting(tx, tenant, topic).await?;
     }
     let in_flight = queues::in_flight(tx).await?.get(&lane).copied().unwrap_or(0);
-    Ok(Left { lane, in_flight })
+    Ok(SubscriptionRemainder { lane, in_flight })
 }
 
 /// There is no such subscription.

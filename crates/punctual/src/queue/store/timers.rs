@@ -20,7 +20,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::Message;
-use crate::queue::rules::timer::{Progress, Status};
+use crate::queue::rules::timer::{TimerProgress, TimerStatus};
 use crate::queue::store::messages::{message_columns, read_message};
 use crate::queue::store::settle::read_items;
 use crate::queue::store::waiting::something_waits;
@@ -45,16 +45,16 @@ pub struct Timer {
     /// When it is due, or was.
     pub due_at: Timestamp,
     /// Where it stands.
-    pub status: Status,
+    pub status: TimerStatus,
     /// How far its message has come, once it has fired.
-    pub progress: Option<Progress>,
+    pub progress: Option<TimerProgress>,
     /// When it was last moved, or cancelled.
     pub changed_at: Option<Timestamp>,
 }
 
 /// Which timers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Which {
+pub struct TimerFilter {
     /// Only these; all if `None`.
     pub ids: Option<Vec<MessageId>>,
     /// Only of this topic.
@@ -69,7 +69,7 @@ pub struct Which {
     pub due_before: Option<Timestamp>,
 }
 
-impl Which {
+impl TimerFilter {
     /// Notes what is wrong with it, each under its name.
     pub fn check(&self, at: &str, problems: &mut Problems) {
         let names = [("topic", &self.topic), ("key", &self.key), ("correlationId", &self.correlation_id)];
@@ -94,13 +94,13 @@ impl Which {
 }
 
 /// The place in a list where the last page ended.
-pub type Place = (Timestamp, MessageId);
+pub type TimerCursor = (Timestamp, MessageId);
 
-struct Wanted {
+struct TimerListRequest {
     tenant: Tenant,
-    which: Which,
-    status: Option<Status>,
-    after: Option<Place>,
+    which: TimerFilter,
+    status: Option<TimerStatus>,
+    after: Option<TimerCursor>,
     limit: usize,
 }
 
@@ -123,33 +123,33 @@ impl Store {
     pub fn timers(
         &self,
         tenant: Tenant,
-        which: Which,
-        status: Option<Status>,
-        after: Option<Place>,
+        which: TimerFilter,
+        status: Option<TimerStatus>,
+        after: Option<TimerCursor>,
         limit: usize,
     ) -> VerbFuture<'_, Vec<Timer>> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             which.check("", &mut problems);
             problems.into_result()?;
-            let wanted = Wanted { tenant, which, status, after, limit };
+            let wanted = TimerListRequest { tenant, which, status, after, limit };
             self.of(tenant).read(wanted, |tx, wanted| Box::pin(list(tx, wanted))).await
         })
     }
 }
 
-async fn list(tx: &mut Tx, wanted: &Wanted) -> Result<Vec<Timer>> {
+async fn list(tx: &mut Tx, wanted: &TimerListRequest) -> Result<Vec<Timer>> {
     let now = tx.now().await?;
     let which = &wanted.which;
     let next = now.plus(std::time::Duration::from_micros(1));
     let (from, before) = match wanted.status {
-        Some(Status::Waiting) => (which.from().max(next), which.before()),
-        Some(Status::Fired) => (which.from(), which.before().min(next)),
+        Some(TimerStatus::Waiting) => (which.from().max(next), which.before()),
+        Some(TimerStatus::Fired) => (which.from(), which.before().min(next)),
         _ => (which.from(), which.before()),
     };
     let cancelled = match wanted.status {
         None => 2,
-        Some(status) => i64::from(status == Status::Cancelled),
+        Some(status) => i64::from(status == TimerStatus::Cancelled),
     };
     let after = wanted.after.unwrap_or((Timestamp::MIN, MessageId(0)));
     let values = params![
@@ -162,7 +162,7 @@ async fn list(tx: &mut Tx, wanted: &Wanted) -> Result<Vec<Timer>> {
         from,
         before,
         i64::try_from(wanted.limit).unwrap_or(i64::MAX),
-        wanted.status != Some(Status::Cancelled),
+        wanted.status != Some(TimerStatus::Cancelled),
         cancelled,
     ];
     let sql = if which.correlation_id.is_some() { LIST_OF_STORY } else { LIST };
@@ -218,12 +218,13 @@ const ONE: &str = concat!(
 async fn timers(tx: &mut Tx, tenant: Tenant, rows: Vec<Row>) -> Result<Vec<Timer>> {
     let now = tx.now().await?;
     let mut all = rows.into_iter().map(|row| read(row, now)).collect::<Result<Vec<_>>>()?;
-    let fired: Vec<i64> = all.iter().filter(|t| t.status == Status::Fired).map(|t| t.message.id.0).collect();
+    let fired: Vec<i64> =
+        all.iter().filter(|t| t.status == TimerStatus::Fired).map(|t| t.message.id.0).collect();
     if fired.is_empty() {
         return Ok(all);
     }
     let progress = progress(tx, tenant, &fired).await?;
-    for timer in all.iter_mut().filter(|t| t.status == Status::Fired) {
+    for timer in all.iter_mut().filter(|t| t.status == TimerStatus::Fired) {
         timer.progress = progress.get(&timer.message.id.0).copied();
     }
     Ok(all)
@@ -232,26 +233,26 @@ async fn timers(tx: &mut Tx, tenant: Tenant, rows: Vec<Row>) -> Result<Vec<Timer
 fn read(mut row: Row, now: Timestamp) -> Result<Timer> {
     let due_at = row.time(0)?;
     let status = match row.flag(2)? {
-        true => Status::Cancelled,
-        false if due_at > now => Status::Waiting,
-        false => Status::Fired,
+        true => TimerStatus::Cancelled,
+        false if due_at > now => TimerStatus::Waiting,
+        false => TimerStatus::Fired,
     };
     let changed_at = row.maybe_time(1)?;
     Ok(Timer { message: read_message(&mut row, 3)?, due_at, status, progress: None, changed_at })
 }
 
-async fn progress(tx: &mut Tx, tenant: Tenant, ids: &[i64]) -> Result<HashMap<i64, Progress>> {
+async fn progress(tx: &mut Tx, tenant: Tenant, ids: &[i64]) -> Result<HashMap<i64, TimerProgress>> {
     let in_flight = in_flight(tx, ids).await?;
     let rows = tx.query(PROGRESS, &[tenant.id().into(), Value::Ints(ids)]).await?;
     let mut all = HashMap::with_capacity(rows.len());
     for row in &rows {
         let (id, dead, tried, waits) = (row.int(0)?, row.flag(1)?, row.flag(2)?, row.flag(3)?);
         let progress = match (dead, in_flight.contains(&id), waits) {
-            (true, ..) => Progress::Dead,
-            (_, true, _) => Progress::InFlight,
-            (_, _, true) if tried => Progress::Retrying,
-            (_, _, true) => Progress::Queued,
-            _ => Progress::Done,
+            (true, ..) => TimerProgress::Dead,
+            (_, true, _) => TimerProgress::InFlight,
+            (_, _, true) if tried => TimerProgress::Retrying,
+            (_, _, true) => TimerProgress::Queued,
+            _ => TimerProgress::Done,
         };
         all.insert(id, progress);
     }

@@ -16,7 +16,7 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::flows::integration_ids;
 use crate::queue::rules::message::NewMessage;
 use crate::queue::store::messages;
-use crate::queue::store::messages::addressed::{Addressed, insert_all_to, insert_to};
+use crate::queue::store::messages::addressed::{AddressedMessage, insert_all_to, insert_to};
 use crate::survey::store::instance::Instance;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -141,7 +141,7 @@ pub(crate) async fn publish_one(
     of: &Instance<'_>,
     moment: &SurveyMoment,
     only: Option<&[String]>,
-) -> Result<Addressed> {
+) -> Result<AddressedMessage> {
     let integrations = integration_ids(tx, &[of.flow]).await?;
     let message = message(of, integrations.get(&of.flow).and_then(Option::as_deref), moment);
     insert_to(tx, of.entry.tenant, &message, only).await

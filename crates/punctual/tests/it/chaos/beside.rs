@@ -8,8 +8,8 @@ use super::history::{Event, whole};
 use super::worker::{Hired, LEASE};
 use crate::bench::TENANT;
 use punctual::jobs::run::lease::{Attempt, LeaseGuard};
-use punctual::queue::store::inbox::{Begun, Mark, Ticket};
-use punctual::{Delivery, Engine, Error};
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxTicket, ProcessingOutcome};
+use punctual::{Engine, Error, InboxDelivery};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,18 +132,18 @@ async fn receive_one(
     engine: &Engine,
     message: u64,
 ) -> punctual::Result<bool> {
-    let delivery = Delivery::new(SOURCE, message.to_string()).lease(LEASE).max_attempts(ATTEMPTS);
+    let delivery = InboxDelivery::new(SOURCE, message.to_string()).lease(LEASE).max_attempts(ATTEMPTS);
     let note = |token: &str, told: &str| {
         let (token, told) = (token.to_owned(), told.to_owned());
         hired.pen.note(&Event::Received { message, token, told });
     };
     let (ticket, attempt) = match engine.store().inbox_begin(TENANT, delivery).await? {
-        Begun::Process { ticket, attempts, .. } => (ticket, attempts),
-        Begun::AlreadyProcessed { .. } => {
+        InboxBeginOutcome::Process { ticket, attempts, .. } => (ticket, attempts),
+        InboxBeginOutcome::AlreadyProcessed { .. } => {
             note("-", "already");
             return Ok(true);
         }
-        Begun::InProgress { .. } => return Ok(false),
+        InboxBeginOutcome::InProgress { .. } => return Ok(false),
         other => return Err(Error::Conflict(format!("a delivery was told {other:?}"))),
     };
     let token = ticket.token.text().to_owned();
@@ -152,7 +152,7 @@ async fn receive_one(
         // Somebody who fails says so, and the next delivery tries again.
         0 => {
             let error = "as planned".to_owned();
-            engine.store().inbox_mark(TENANT, ticket, Mark::Failed { error }).await?;
+            engine.store().inbox_mark(TENANT, ticket, ProcessingOutcome::Failed { error }).await?;
             return Ok(false);
         }
         // Past its lease: whether another has it by now is a race.
@@ -181,7 +181,7 @@ impl Host {
     }
 
     /// Runs a statement, and completes a received message, in one transaction.
-    async fn transaction(&mut self, statement: &str, ticket: Option<&Ticket>) -> Ended {
+    async fn transaction(&mut self, statement: &str, ticket: Option<&InboxTicket>) -> Ended {
         if let Some(path) = self.hired.database.strip_prefix("sqlite:") {
             let (path, statement, ticket) = (path.to_owned(), statement.to_owned(), ticket.cloned());
             let done = move || on_sqlite(&path, &statement, ticket.as_ref());
@@ -207,7 +207,11 @@ impl Host {
         Ended::RolledBack
     }
 
-    async fn on_postgres(&mut self, statement: &str, ticket: Option<&Ticket>) -> punctual::Result<Ended> {
+    async fn on_postgres(
+        &mut self,
+        statement: &str,
+        ticket: Option<&InboxTicket>,
+    ) -> punctual::Result<Ended> {
         let trouble = |e: tokio_postgres::Error| Error::Unavailable(whole(&e).into());
         let mut client = match self.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
@@ -232,7 +236,7 @@ impl Host {
     }
 }
 
-fn on_sqlite(path: &str, statement: &str, ticket: Option<&Ticket>) -> punctual::Result<Ended> {
+fn on_sqlite(path: &str, statement: &str, ticket: Option<&InboxTicket>) -> punctual::Result<Ended> {
     let trouble = |e: rusqlite::Error| Error::Unavailable(e.into());
     let mut connection = rusqlite::Connection::open(path).map_err(trouble)?;
     connection.busy_timeout(Duration::from_secs(10)).map_err(trouble)?;

@@ -25,7 +25,7 @@ use punctual::engine::{Ingest, Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::queue::rules::claim;
 use punctual::testing::place::Rows;
 use punctual::{Accepted, Engine, NotSent, RenderedMessage};
@@ -305,7 +305,7 @@ fn patient() -> ChannelPolicy {
     let backoff = Backoff::Exponential { from: Duration::from_millis(10), to: Duration::from_millis(40) };
     ChannelPolicy {
         unknown_retries: Some(1_000),
-        patience: Some(Patience { max_attempts: 1_000, backoff }),
+        patience: Some(RetryPolicy { max_attempts: 1_000, backoff }),
         ..ChannelPolicy::default()
     }
 }

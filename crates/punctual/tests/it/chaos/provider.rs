@@ -8,7 +8,7 @@ use super::history::{Event, Pen};
 use punctual::base::backoff::Backoff;
 use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
 use punctual::engine::Builder;
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::{Accepted, NotSent, RenderedMessage};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ fn policy(channel: &str) -> ChannelPolicy {
     ChannelPolicy {
         unknown: if channel == MAIL { OnUnknown::Hold } else { OnUnknown::Resend },
         unknown_retries: Some(ATTEMPTS),
-        patience: Some(Patience { max_attempts: ATTEMPTS, backoff }),
+        patience: Some(RetryPolicy { max_attempts: ATTEMPTS, backoff }),
         breaker_failures: Some(0),
         ..ChannelPolicy::default()
     }

@@ -9,9 +9,9 @@ use super::history::{Event, Reader, whole};
 use super::operation::{Operation, PUBLISHERS};
 use super::worker::Hired;
 use crate::bench::TENANT;
-use punctual::queue::outbox::Enqueue;
-use punctual::queue::store::messages::Enqueued;
-use punctual::{Engine, Error, MessageId, NewMessage, NewTimer, Tenant, When};
+use punctual::queue::outbox::EnqueueBatch;
+use punctual::queue::store::messages::EnqueueOutcome;
+use punctual::{DueTime, Engine, Error, MessageId, NewMessage, NewTimer, Tenant};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,7 +167,7 @@ impl Publisher {
         }
         let mut message = new(op, what);
         if what == Operation::Cancelled {
-            let when = When::In(Duration::from_millis(super::dice(self.order.seed, op) % CANCELLED_MS));
+            let when = DueTime::In(Duration::from_millis(super::dice(self.order.seed, op) % CANCELLED_MS));
             let scheduled = self.engine.schedule_one(TENANT, NewTimer { message, when }).await?;
             return Ok(Some(scheduled.id.0));
         }
@@ -213,7 +213,7 @@ impl Publisher {
             }
         };
         let transaction = client.transaction().await.map_err(|e| Trouble::Before(whole(&e)))?;
-        let batch = Enqueue::new(TENANT, &[new(op, what)]).unwrap().quiet();
+        let batch = EnqueueBatch::new(TENANT, &[new(op, what)]).unwrap().quiet();
         let done = punctual::queue::outbox::tokio_postgres::run(&transaction, &batch).await;
         // Without a commit there is nothing, whatever went wrong.
         let done = done.map_err(|e| Trouble::Before(whole(&e)))?;
@@ -242,7 +242,7 @@ fn on_sqlite(path: &str, op: u64, what: Operation, commit: bool) -> punctual::Re
     connection.busy_timeout(Duration::from_secs(10)).map_err(refused)?;
     let begin = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(begin).map_err(refused)?;
-    let done: Vec<Enqueued> =
+    let done: Vec<EnqueueOutcome> =
         punctual::queue::outbox::rusqlite::enqueue(&transaction, TENANT, &[new(op, what)])?;
     if !commit {
         transaction.rollback().map_err(refused)?;

@@ -18,9 +18,9 @@ use punctual::database::points;
 use punctual::database::store::Store;
 use punctual::engine::Builder;
 use punctual::queue::rules::share::LaneQuota;
-use punctual::queue::store::claims::{ClaimRequest, Claimed};
+use punctual::queue::store::claims::{ClaimRequest, ClaimedItem};
 use punctual::queue::store::settle::{SettleAction, Settlement};
-use punctual::{Engine, Handled, HandlerError, Work};
+use punctual::{Engine, HandlerError, HandlerResult, Work};
 use punctual_faulty_disk::{Fault, FaultTarget};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ impl Hired {
     }
 }
 
-async fn handle(pen: Arc<Pen>, work: Work) -> Handled {
+async fn handle(pen: Arc<Pen>, work: Work) -> HandlerResult {
     let (message, attempt) = (work.message.id.0, work.attempt);
     let op = work.message.payload.parse().unwrap();
     pen.note(&Event::Began { op, message, attempt });
@@ -160,7 +160,7 @@ async fn one_by_hand(pen: &Pen, store: &Store, lane: LaneId) -> punctual::Result
     let takes = vec![LaneQuota { lane, since: Timestamp::MIN, quota: BY_HAND }];
     let catch = store.claim(ClaimRequest { owner: "by-hand".into(), lease: LEASE, takes }).await?;
     let now = catch.now.map_or(0, Timestamp::as_micros);
-    for Claimed { token, item, .. } in &catch.items {
+    for ClaimedItem { token, item, .. } in &catch.items {
         let (message, attempt) = (item.message().0, item.attempt());
         pen.note(&Event::Claimed { token: token.text().into(), message, attempt, now });
     }

@@ -4,10 +4,10 @@ use super::{assert_healthy, builder, engine, texts};
 use crate::bench::{Bench, TENANT, message, seconds};
 use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Renewal};
 use punctual::jobs::store::runs::RunStatus;
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::place::Place;
-use punctual::{Component, Delivery, Engine, HandlerError, NewJob, NewTimer, Work};
+use punctual::{Component, Engine, HandlerError, InboxDelivery, NewJob, NewTimer, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -104,17 +104,17 @@ async fn plt_27_an_outbox_works_alone(t: &Bench) {
     assert_eq!(tries.load(Ordering::Relaxed), 2, "handled at its second try");
     engine.enqueue_one(TENANT, punctual::NewMessage::new("orders", "bad", "{}")).await.unwrap();
     advance(&engine, seconds(3_600)).await;
-    let dead = engine.store().dead_letters(TENANT, Which::default(), 10).await.unwrap();
+    let dead = engine.store().dead_letters(TENANT, DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!(dead.len(), 1, "it ran out of attempts");
-    let replayed = engine.store().replay(TENANT, Which::default(), false).await.unwrap();
+    let replayed = engine.store().replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     assert_eq!(replayed.ids.len(), 1);
-    engine.store().purge(TENANT, Which::default(), false).await.unwrap();
+    engine.store().purge(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     let timer = NewTimer::after(seconds(60), "orders", "{}");
     let timer = engine.schedule_one(TENANT, timer).await.unwrap();
     assert!(engine.cancel_timer(TENANT, timer.id).await.unwrap(), "a timer can be cancelled");
     assert_healthy(&engine).await;
     advance(&engine, seconds(3_600)).await;
-    engine.store().purge(TENANT, Which::default(), false).await.unwrap();
+    engine.store().purge(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     advance(&engine, seconds(500 * 86_400)).await;
     let left = texts(&place, "select count(*) from punctual.message").await;
     assert_eq!(left, ["0"], "history goes");
@@ -127,10 +127,10 @@ async fn plt_27_an_inbox_works_alone(t: &Bench) {
     let engine = engine(&place, &[Component::Inbox]).await;
     let mut processed = 0;
     for _ in 0..2 {
-        let delivery = Delivery::new("shop", "1").lease(LEASE);
+        let delivery = InboxDelivery::new("shop", "1").lease(LEASE);
         let begun = engine.store().inbox_begin(TENANT, delivery).await.unwrap();
-        if let punctual::queue::store::inbox::Begun::Process { ticket, .. } = begun {
-            let mark = punctual::queue::store::inbox::Mark::Processed;
+        if let punctual::queue::store::inbox::InboxBeginOutcome::Process { ticket, .. } = begun {
+            let mark = punctual::queue::store::inbox::ProcessingOutcome::Processed;
             let marked = engine.store().inbox_mark(TENANT, ticket, mark).await.unwrap();
             assert_eq!(marked, SettleOutcome::Done);
             processed += 1;

@@ -5,7 +5,7 @@ use super::{dead_letters, ear, enqueue, enqueue_one, numbered, queue, start, sto
 use crate::bench::message;
 use punctual::base::clock::monotonic;
 use punctual::database::fault::ConnectionStatus;
-use punctual::{Handled, HandlerError, NewMessage, Work};
+use punctual::{HandlerError, HandlerResult, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -124,7 +124,7 @@ async fn plt_14_no_more_run_at_once_than_allowed(live: &Live) {
 type Seen = Arc<Mutex<BTreeMap<String, Vec<usize>>>>;
 
 /// Fails every third message twice; a message that succeeds is noted under its key.
-async fn stumbling(seen: Seen, running: Arc<Mutex<BTreeMap<String, usize>>>, work: Work) -> Handled {
+async fn stumbling(seen: Seen, running: Arc<Mutex<BTreeMap<String, usize>>>, work: Work) -> HandlerResult {
     let (key, n): (String, usize) = serde_json::from_str(&work.message.payload).unwrap();
     *running.lock().unwrap().entry(key.clone()).or_default() += 1;
     assert_eq!(running.lock().unwrap()[&key], 1, "one of a key at a time");
@@ -344,7 +344,7 @@ async fn plt_2_a_lost_claim_stops_its_handler_and_writes_nothing(live: &Live) {
         async move {
             let _guard = Dropped(tell.clone());
             tell.send("begun").ok();
-            std::future::pending::<Handled>().await
+            std::future::pending::<HandlerResult>().await
         }
     };
     let engine = start(live.builder().lease(Duration::from_secs(1)).handler("t", handler)).await;

@@ -4,7 +4,7 @@ use super::{DEAD_LETTERS, Ear, Live, OPEN_CLAIMS, SOON, WORK};
 use super::{ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use punctual::base::clock::monotonic;
 use punctual::database::planted::PlantedBug;
-use punctual::{Engine, Handled, Work};
+use punctual::{Engine, HandlerResult, Work};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ async fn plt_26_a_stop_waits_no_longer_than_its_limit(live: &Live) {
     let (tell, mut begun) = ear();
     let forever = move |work: Work| {
         tell.send(work).ok();
-        std::future::pending::<Handled>()
+        std::future::pending::<HandlerResult>()
     };
     let lease = Duration::from_secs(1);
     let engine = start(live.builder().lease(lease).handler("t", forever)).await;

@@ -6,7 +6,7 @@ use punctual::base::limits::ATTEMPTS_DEFAULT;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::queue::rules::attempt::Patience;
+use punctual::queue::rules::attempt::RetryPolicy;
 
 cases![
     ntf_4_a_send_that_is_lost_too_often_is_uncertain_only_without_the_key,
@@ -50,7 +50,7 @@ impl Desk {
 /// A desk whose provider takes our key, or does not.
 async fn desk(t: &Bench, kind: Kind, takes_key: bool) -> Desk {
     // A sender gives up by its channel's patience; the reaper, which knows no channels, by a queue's.
-    let patience = Some(Patience { max_attempts: 1_000, ..Patience::default() });
+    let patience = Some(RetryPolicy { max_attempts: 1_000, ..RetryPolicy::default() });
     let desk = Desk::open(t, kind, ChannelPolicy { patience, ..ChannelPolicy::default() }).await;
     if takes_key {
         desk.mailbox.take_keys();

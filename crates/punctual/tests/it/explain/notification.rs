@@ -21,7 +21,9 @@ use punctual::engine::{
     NotificationOutcome,
 };
 use punctual::flow::rules::entity::NewState;
-use punctual::{ClockMode, Engine, Enqueued, Entity, EntryId, MessageId, NewMessage, Problems, Timestamp};
+use punctual::{
+    ClockMode, Engine, EnqueueOutcome, Entity, EntryId, MessageId, NewMessage, Problems, Timestamp,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -122,7 +124,9 @@ impl World {
     async fn publish(&self, t: &Bench) -> MessageId {
         let states = self.state.clone().map(|state| (0, state)).into_iter().collect();
         let done = self.engine.enqueue_with_states(TENANT, vec![self.message.clone()], states).await.unwrap();
-        let Some(Enqueued::New(id)) = done.into_iter().next() else { panic!("the event should be new") };
+        let Some(EnqueueOutcome::New(id)) = done.into_iter().next() else {
+            panic!("the event should be new")
+        };
         self.engine.travel(t.now().await.plus(3 * DAY), true).await.unwrap();
         id
     }

@@ -6,11 +6,11 @@ use punctual::database::dialect::Dialect;
 use punctual::queue::inbox;
 use punctual::queue::inbox::Completion;
 use punctual::queue::outbox::{Param, Statement};
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxFilter, InboxTicket, ProcessingOutcome};
 use punctual::queue::store::settle::SettleOutcome;
 use punctual::testing::{Backend, TemporaryStore};
-use punctual::{Delivery, Error, Result, Tenant};
+use punctual::{Error, InboxDelivery, Result, Tenant};
 use sqlx::Connection;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ enum Crash {
 
 /// Writes an order and completes the message, in one transaction that is rolled back when
 /// the ticket is refused, as `?` would have it.
-async fn effect(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<()> {
+async fn effect(host: Host, url: &str, ticket: &InboxTicket, crash: Crash) -> Result<()> {
     match host {
         Host::Rusqlite | Host::AnySqlite => effect_on_rusqlite(host, url, ticket, crash),
         Host::SqlxSqlite => {
@@ -96,7 +96,7 @@ async fn effect(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<
     }
 }
 
-fn effect_on_rusqlite(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> Result<()> {
+fn effect_on_rusqlite(host: Host, url: &str, ticket: &InboxTicket, crash: Crash) -> Result<()> {
     let mut connection = ::rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
     let tx = connection.transaction_with_behavior(::rusqlite::TransactionBehavior::Immediate).unwrap();
     tx.execute(EFFECT, []).unwrap();
@@ -112,7 +112,7 @@ fn effect_on_rusqlite(host: Host, url: &str, ticket: &Ticket, crash: Crash) -> R
 }
 
 /// Only what any driver has: a text, integers and texts, and a number of rows.
-fn any_sqlite(tx: &::rusqlite::Connection, ticket: &Ticket) -> Result<()> {
+fn any_sqlite(tx: &::rusqlite::Connection, ticket: &InboxTicket) -> Result<()> {
     let completion = Completion::new(Tenant::DEFAULT, ticket);
     let Statement { sql, params } = completion.statement(Dialect::Sqlite);
     let params = params.into_iter().map(|p| match p {
@@ -124,7 +124,7 @@ fn any_sqlite(tx: &::rusqlite::Connection, ticket: &Ticket) -> Result<()> {
     completion.outcome(rows)
 }
 
-async fn any_postgres(tx: &::tokio_postgres::Transaction<'_>, ticket: &Ticket) -> Result<()> {
+async fn any_postgres(tx: &::tokio_postgres::Transaction<'_>, ticket: &InboxTicket) -> Result<()> {
     let completion = Completion::new(Tenant::DEFAULT, ticket);
     let Statement { sql, params } = completion.statement(Dialect::Postgres);
     let params: Vec<&(dyn ToSql + Sync)> = params
@@ -137,14 +137,14 @@ async fn any_postgres(tx: &::tokio_postgres::Transaction<'_>, ticket: &Ticket) -
     completion.outcome(tx.query(sql, &params).await.unwrap().len())
 }
 
-async fn begin(place: &TemporaryStore) -> Begun {
-    let delivery = Delivery::new("shop", "7").lease(Duration::from_secs(30));
+async fn begin(place: &TemporaryStore) -> InboxBeginOutcome {
+    let delivery = InboxDelivery::new("shop", "7").lease(Duration::from_secs(30));
     place.store().inbox_begin(Tenant::DEFAULT, delivery).await.unwrap()
 }
 
-async fn ticket(place: &TemporaryStore) -> Ticket {
+async fn ticket(place: &TemporaryStore) -> InboxTicket {
     match begin(place).await {
-        Begun::Process { ticket, .. } => ticket,
+        InboxBeginOutcome::Process { ticket, .. } => ticket,
         other => panic!("it should be processed, but {other:?}"),
     }
 }
@@ -158,10 +158,11 @@ async fn plt_17_effect_and_mark_commit_together(host: Host, place: &TemporarySto
     let ticket = ticket(place).await;
     effect(host, place.url(), &ticket, Crash::No).await.unwrap();
     assert_eq!(orders(place).await, 1);
-    assert_eq!(begin(place).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(place).await, InboxBeginOutcome::AlreadyProcessed { attempts: 1 });
     let row = place.store().inbox(Tenant::DEFAULT, InboxFilter::default(), 1).await.unwrap().remove(0);
-    assert_eq!((row.status, row.finished_at), (Status::Processed, Some(TemporaryStore::START)));
-    let again = place.store().inbox_mark(Tenant::DEFAULT, ticket, Mark::Processed).await.unwrap();
+    assert_eq!((row.status, row.finished_at), (InboxStatus::Processed, Some(TemporaryStore::START)));
+    let again =
+        place.store().inbox_mark(Tenant::DEFAULT, ticket, ProcessingOutcome::Processed).await.unwrap();
     assert_eq!(again, SettleOutcome::AlreadyFinished);
 }
 
@@ -170,10 +171,10 @@ async fn plt_17_what_is_rolled_back_is_not_processed(host: Host, place: &Tempora
     let ticket = ticket(place).await;
     effect(host, place.url(), &ticket, Crash::Yes).await.unwrap();
     assert_eq!(orders(place).await, 0);
-    assert_eq!(begin(place).await, Begun::InProgress { attempts: 1 });
+    assert_eq!(begin(place).await, InboxBeginOutcome::InProgress { attempts: 1 });
     effect(host, place.url(), &ticket, Crash::No).await.unwrap();
     assert_eq!(orders(place).await, 1);
-    assert_eq!(begin(place).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(place).await, InboxBeginOutcome::AlreadyProcessed { attempts: 1 });
 }
 
 /// PLT-17: taken by another delivery, finished, or never begun.
@@ -187,10 +188,10 @@ async fn plt_17_a_stale_ticket_is_told_so_that_the_host_rolls_back(host: Host, p
     };
     refused(effect(host, place.url(), &stale, Crash::No).await);
     assert_eq!(orders(place).await, 0, "rolled back");
-    assert_eq!(begin(place).await, Begun::InProgress { attempts: 2 }, "nothing has changed");
+    assert_eq!(begin(place).await, InboxBeginOutcome::InProgress { attempts: 2 }, "nothing has changed");
     effect(host, place.url(), &own, Crash::No).await.unwrap();
     refused(effect(host, place.url(), &own, Crash::No).await);
-    refused(effect(host, place.url(), &Ticket { message_id: "8".into(), ..own }, Crash::No).await);
+    refused(effect(host, place.url(), &InboxTicket { message_id: "8".into(), ..own }, Crash::No).await);
     assert_eq!(orders(place).await, 1, "one effect");
 }
 
@@ -204,7 +205,11 @@ async fn plt_17_a_delivery_does_not_wait_for_a_host_that_completes() {
     inbox::tokio_postgres::complete(&tx, Tenant::DEFAULT, &ticket).await.unwrap();
     place.advance(Duration::from_secs(60)).await.unwrap();
     let told = tokio::time::timeout(Duration::from_secs(10), begin(&place)).await;
-    assert_eq!(told.expect("an answer"), Begun::InProgress { attempts: 1 }, "although its lease has ended");
+    assert_eq!(
+        told.expect("an answer"),
+        InboxBeginOutcome::InProgress { attempts: 1 },
+        "although its lease has ended"
+    );
     tx.commit().await.unwrap();
-    assert_eq!(begin(&place).await, Begun::AlreadyProcessed { attempts: 1 });
+    assert_eq!(begin(&place).await, InboxBeginOutcome::AlreadyProcessed { attempts: 1 });
 }

@@ -3,10 +3,12 @@
 use super::{all, dead, delivery, failed, mark, ticket};
 use crate::bench::{Bench, LEASE, TENANT, seconds};
 use punctual::base::limits::INBOX_RETENTION;
-use punctual::queue::rules::inbox::Status;
-use punctual::queue::run::inbox::{InboxKeeper, InboxSettings};
-use punctual::queue::store::inbox::{Begun, InboxCounts, InboxFilter, InboxRetention, Mark, Received};
-use punctual::{ClockMode, Delivery, Engine, InboxId};
+use punctual::queue::rules::inbox::InboxStatus;
+use punctual::queue::run::inbox::{InboxPruner, InboxSettings};
+use punctual::queue::store::inbox::{
+    InboxBeginOutcome, InboxCounts, InboxFilter, InboxMessage, InboxRetention, ProcessingOutcome,
+};
+use punctual::{ClockMode, Engine, InboxDelivery, InboxId};
 use std::time::Duration;
 
 cases![
@@ -24,11 +26,13 @@ cases![
 /// One message in each state, and one of another source.
 async fn one_of_each(t: &Bench) {
     ticket(t, delivery("processing")).await;
-    for (id, word) in [("processed", Mark::Processed), ("failed", failed("no")), ("dead", dead("no"))] {
+    for (id, word) in
+        [("processed", ProcessingOutcome::Processed), ("failed", failed("no")), ("dead", dead("no"))]
+    {
         let (ticket, _) = ticket(t, delivery(id)).await;
         mark(t, &ticket, word).await;
     }
-    let (other, _) = ticket(t, Delivery::new("web", "dead")).await;
+    let (other, _) = ticket(t, InboxDelivery::new("web", "dead")).await;
     mark(t, &other, dead("no")).await;
 }
 
@@ -40,14 +44,14 @@ async fn listed(t: &Bench, which: InboxFilter) -> Vec<String> {
 /// PLT-18
 async fn plt_18_messages_are_listed_by_source_and_status(t: &Bench) {
     one_of_each(t).await;
-    for status in Status::ALL {
+    for status in InboxStatus::ALL {
         let own = InboxFilter { source: Some("shop".into()), status: Some(status), ..InboxFilter::default() };
         assert_eq!(listed(t, own).await, [format!("shop/{}", status.word())]);
     }
-    let status = Some(Status::Dead);
+    let status = Some(InboxStatus::Dead);
     let dead = InboxFilter { status, ..InboxFilter::default() };
     assert_eq!(listed(t, dead.clone()).await, ["shop/dead", "web/dead"], "in the order they came");
-    let first = all(t).await.into_iter().find(|r| r.status == Status::Dead).unwrap().id;
+    let first = all(t).await.into_iter().find(|r| r.status == InboxStatus::Dead).unwrap().id;
     assert_eq!(listed(t, InboxFilter { after: first.0, ..dead }).await, ["web/dead"]);
     let none = InboxFilter { ids: Some(vec![]), ..InboxFilter::default() };
     assert_eq!(listed(t, none).await, [""; 0], "no ids are not all ids");
@@ -65,12 +69,15 @@ async fn plt_18_a_replayed_message_is_welcome_again(t: &Bench) {
     let moved = t.store().inbox_replay(TENANT, which.clone(), false).await.unwrap();
     assert_eq!((moved.ids, moved.more), (vec![id], false));
     let row = all(t).await.remove(0);
-    assert_eq!((row.status, row.attempts, row.error.as_deref()), (Status::Failed, 0, Some("3")));
+    assert_eq!((row.status, row.attempts, row.error.as_deref()), (InboxStatus::Failed, 0, Some("3")));
     assert_eq!(t.store().inbox_replay(TENANT, which, false).await.unwrap().ids, [], "it is not dead now");
     let (again, attempts) = ticket(t, delivery("1")).await;
     assert_eq!(attempts, 1);
-    mark(t, &again, Mark::Processed).await;
-    assert_eq!(super::begin(t.store(), delivery("1")).await, Begun::AlreadyProcessed { attempts: 1 });
+    mark(t, &again, ProcessingOutcome::Processed).await;
+    assert_eq!(
+        super::begin(t.store(), delivery("1")).await,
+        InboxBeginOutcome::AlreadyProcessed { attempts: 1 }
+    );
 }
 
 /// PLT-18
@@ -88,12 +95,13 @@ async fn plt_18_a_dry_replay_tells_and_changes_nothing(t: &Bench) {
 async fn plt_18_only_dead_messages_are_replayed(t: &Bench) {
     one_of_each(t).await;
     let ids = all(t).await.iter().map(|r| r.id).chain([InboxId(99)]).collect();
-    let which = InboxFilter { ids: Some(ids), status: Some(Status::Processed), ..InboxFilter::default() };
+    let which =
+        InboxFilter { ids: Some(ids), status: Some(InboxStatus::Processed), ..InboxFilter::default() };
     let moved = t.store().inbox_replay(TENANT, which, false).await.unwrap();
     assert_eq!(moved.ids.len(), 2, "whatever status is asked for");
-    let left: Vec<Status> = all(t).await.iter().map(|r| r.status).collect();
-    let failed = Status::Failed;
-    assert_eq!(left, [Status::Processing, Status::Processed, failed, failed, failed]);
+    let left: Vec<InboxStatus> = all(t).await.iter().map(|r| r.status).collect();
+    let failed = InboxStatus::Failed;
+    assert_eq!(left, [InboxStatus::Processing, InboxStatus::Processed, failed, failed, failed]);
 }
 
 /// PLT-8, PLT-18: failed messages go like processed ones, dead ones after the longer of the two retentions,
@@ -105,12 +113,12 @@ async fn plt_18_only_messages_that_ended_long_ago_are_forgotten(t: &Bench) {
     assert_eq!(keeper.pass().await.unwrap(), 0, "not yet");
     t.advance(Duration::from_micros(1)).await;
     assert_eq!(keeper.pass().await.unwrap(), 2);
-    let left = |all: Vec<Received>| all.iter().map(|r| r.status).collect::<Vec<_>>();
-    assert_eq!(left(all(t).await), [Status::Processing, Status::Dead, Status::Dead]);
+    let left = |all: Vec<InboxMessage>| all.iter().map(|r| r.status).collect::<Vec<_>>();
+    assert_eq!(left(all(t).await), [InboxStatus::Processing, InboxStatus::Dead, InboxStatus::Dead]);
     assert_eq!(ticket(t, delivery("processed")).await.1, 1, "a forgotten message is new");
     t.advance(INBOX_RETENTION).await;
     assert_eq!(keeper.pass().await.unwrap(), 2);
-    assert_eq!(left(all(t).await), [Status::Processing, Status::Processing]);
+    assert_eq!(left(all(t).await), [InboxStatus::Processing, InboxStatus::Processing]);
 }
 
 /// PLT-8: a transaction that takes a failed message for its next attempt keeps it.
@@ -119,11 +127,11 @@ async fn plt_8_a_failed_message_that_is_tried_again_is_not_forgotten(t: &Bench) 
     t.advance(INBOX_RETENTION + seconds(1)).await;
     ticket(t, delivery("failed")).await;
     keeper(t, INBOX_RETENTION).pass().await.unwrap();
-    assert!(all(t).await.iter().any(|r| r.message_id == "failed" && r.status == Status::Processing));
+    assert!(all(t).await.iter().any(|r| r.message_id == "failed" && r.status == InboxStatus::Processing));
 }
 
-fn keeper(t: &Bench, message_retention: Duration) -> InboxKeeper {
-    InboxKeeper::new(t.store().clone(), InboxSettings::default(), message_retention)
+fn keeper(t: &Bench, message_retention: Duration) -> InboxPruner {
+    InboxPruner::new(t.store().clone(), InboxSettings::default(), message_retention)
 }
 
 /// PLT-18
@@ -165,6 +173,6 @@ async fn plt_18_time_travel_keeps_the_inbox(t: &Bench) {
     one_of_each(t).await;
     let engine = engine(t).await;
     engine.travel(t.now().await.plus(INBOX_RETENTION + seconds(1)), true).await.unwrap();
-    let left: Vec<Status> = all(t).await.iter().map(|r| r.status).collect();
-    assert_eq!(left, [Status::Processing], "the others ended longer ago than either retention");
+    let left: Vec<InboxStatus> = all(t).await.iter().map(|r| r.status).collect();
+    assert_eq!(left, [InboxStatus::Processing], "the others ended longer ago than either retention");
 }

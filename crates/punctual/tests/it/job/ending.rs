@@ -4,7 +4,7 @@ use super::{hourly, time};
 use crate::bench::{Bench, LEASE, TENANT, abandon, claim_from, fail, message, seconds};
 use crate::notification;
 use punctual::jobs::store::runs::{ENTITY, RunStatus};
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Overlap, Tenant};
 use serde_json::json;
@@ -94,7 +94,7 @@ async fn plt_22_a_replayed_run_goes_on(t: &Bench) {
     t.trigger("nightly").await;
     let item = t.claim_one(lane).await;
     t.say(&[item], fail("no")).await;
-    t.store().replay(Tenant::DEFAULT, Which::default(), false).await.unwrap();
+    t.store().replay(Tenant::DEFAULT, DeadLetterFilter::default(), false).await.unwrap();
     let run = t.runs("nightly").await.remove(0);
     assert_eq!((run.status, run.ended_at), (RunStatus::Pending, None));
     let item = t.claim_one(lane).await;
@@ -104,7 +104,7 @@ async fn plt_22_a_replayed_run_goes_on(t: &Bench) {
     t.trigger("nightly").await;
     let item = t.claim_one(lane).await;
     t.say(&[item], fail("no")).await;
-    t.store().purge(Tenant::DEFAULT, Which::default(), false).await.unwrap();
+    t.store().purge(Tenant::DEFAULT, DeadLetterFilter::default(), false).await.unwrap();
     assert_eq!(t.statuses("nightly").await[1], RunStatus::Failed);
 }
 

@@ -2,9 +2,9 @@
 
 use punctual::database::dialect::Dialect;
 use punctual::queue::outbox;
-use punctual::queue::outbox::{Enqueue, Known, Param, Statement, Written};
+use punctual::queue::outbox::{AdmittedId, EnqueueBatch, InsertedMessage, Param, Statement};
 use punctual::testing::Backend;
-use punctual::{Enqueued, Error, NewMessage, Result, Tenant};
+use punctual::{EnqueueOutcome, Error, NewMessage, Result, Tenant};
 use sqlx::{Connection, Row};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::ToSql;
@@ -41,7 +41,7 @@ impl Host {
 
     /// Writes an order and messages in one transaction. When the messages are refused, the
     /// transaction still ends as it was asked to.
-    pub async fn transact(self, url: &str, messages: &[NewMessage], end: End) -> Result<Vec<Enqueued>> {
+    pub async fn transact(self, url: &str, messages: &[NewMessage], end: End) -> Result<Vec<EnqueueOutcome>> {
         match self {
             Self::Rusqlite => rusqlite_host(url, messages, end, outbox::rusqlite::enqueue),
             Self::AnySqlite => rusqlite_host(url, messages, end, any_sqlite),
@@ -53,9 +53,14 @@ impl Host {
     }
 }
 
-type Enqueuer = fn(&rusqlite::Connection, Tenant, &[NewMessage]) -> Result<Vec<Enqueued>>;
+type Enqueuer = fn(&rusqlite::Connection, Tenant, &[NewMessage]) -> Result<Vec<EnqueueOutcome>>;
 
-fn rusqlite_host(url: &str, messages: &[NewMessage], end: End, enqueue: Enqueuer) -> Result<Vec<Enqueued>> {
+fn rusqlite_host(
+    url: &str,
+    messages: &[NewMessage],
+    end: End,
+    enqueue: Enqueuer,
+) -> Result<Vec<EnqueueOutcome>> {
     let mut connection = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
     let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
     tx.execute(ORDER, []).unwrap();
@@ -68,7 +73,11 @@ fn rusqlite_host(url: &str, messages: &[NewMessage], end: End, enqueue: Enqueuer
 }
 
 /// Only what any driver has: a text, integers and texts, rows.
-fn any_sqlite(tx: &rusqlite::Connection, tenant: Tenant, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+fn any_sqlite(
+    tx: &rusqlite::Connection,
+    tenant: Tenant,
+    messages: &[NewMessage],
+) -> Result<Vec<EnqueueOutcome>> {
     fn rows<T>(
         tx: &rusqlite::Connection,
         statement: &Statement,
@@ -82,17 +91,17 @@ fn any_sqlite(tx: &rusqlite::Connection, tenant: Tenant, messages: &[NewMessage]
         let rows = prepared.query_map(rusqlite::params_from_iter(params), |row| Ok(read(row))).unwrap();
         rows.collect::<rusqlite::Result<_>>().unwrap()
     }
-    let enqueue = Enqueue::new(tenant, messages)?;
+    let enqueue = EnqueueBatch::new(tenant, messages)?;
     let mut written = Vec::new();
     for statement in enqueue.statements(Dialect::Sqlite) {
-        written.extend(rows(tx, &statement, |row| Written {
+        written.extend(rows(tx, &statement, |row| InsertedMessage {
             id: row.get("id").unwrap(),
             source: row.get("source").unwrap(),
             external_id: row.get("external_id").unwrap(),
         }));
     }
     let known = enqueue.duplicates(Dialect::Sqlite, &written).map(|statement| {
-        rows(tx, &statement, |row| Known {
+        rows(tx, &statement, |row| AdmittedId {
             source: row.get(0).unwrap(),
             external_id: row.get(1).unwrap(),
             digest: row.get(2).unwrap(),
@@ -107,7 +116,7 @@ pub async fn sqlx_sqlite_connection(url: &str) -> sqlx::SqliteConnection {
     sqlx::SqliteConnection::connect_with(&file).await.unwrap()
 }
 
-async fn sqlx_sqlite(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<Enqueued>> {
+async fn sqlx_sqlite(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<EnqueueOutcome>> {
     let mut connection = sqlx_sqlite_connection(url).await;
     let mut tx = connection.begin_with("begin immediate").await.unwrap();
     sqlx::query(ORDER).execute(&mut *tx).await.unwrap();
@@ -119,7 +128,7 @@ async fn sqlx_sqlite(url: &str, messages: &[NewMessage], end: End) -> Result<Vec
     result
 }
 
-async fn sqlx_postgres(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<Enqueued>> {
+async fn sqlx_postgres(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<EnqueueOutcome>> {
     let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
     let mut tx = connection.begin().await.unwrap();
     sqlx::query(ORDER).execute(&mut *tx).await.unwrap();
@@ -140,7 +149,7 @@ pub async fn tokio_postgres_client(url: &str) -> tokio_postgres::Client {
     client
 }
 
-async fn tokio_postgres_host(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<Enqueued>> {
+async fn tokio_postgres_host(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<EnqueueOutcome>> {
     let mut client = tokio_postgres_client(url).await;
     let tx = client.transaction().await.unwrap();
     tx.batch_execute(ORDER).await.unwrap();
@@ -153,7 +162,7 @@ async fn tokio_postgres_host(url: &str, messages: &[NewMessage], end: End) -> Re
 }
 
 /// Prepared statements with types that the server infers, and no transaction object.
-async fn any_postgres(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<Enqueued>> {
+async fn any_postgres(url: &str, messages: &[NewMessage], end: End) -> Result<Vec<EnqueueOutcome>> {
     let client = tokio_postgres_client(url).await;
     client.batch_execute("begin").await.unwrap();
     client.batch_execute(ORDER).await.unwrap();
@@ -165,12 +174,12 @@ async fn any_postgres(url: &str, messages: &[NewMessage], end: End) -> Result<Ve
 async fn any_postgres_statements(
     client: &tokio_postgres::Client,
     messages: &[NewMessage],
-) -> Result<Vec<Enqueued>> {
-    let enqueue = Enqueue::new(Tenant::DEFAULT, messages)?;
+) -> Result<Vec<EnqueueOutcome>> {
+    let enqueue = EnqueueBatch::new(Tenant::DEFAULT, messages)?;
     let mut written = Vec::new();
     for statement in enqueue.statements(Dialect::Postgres) {
         for row in any_rows(client, &statement).await? {
-            written.push(Written {
+            written.push(InsertedMessage {
                 id: row.get("id"),
                 source: row.get("source"),
                 external_id: row.get("external_id"),
@@ -181,7 +190,7 @@ async fn any_postgres_statements(
     if let Some(statement) = enqueue.duplicates(Dialect::Postgres, &written) {
         for row in any_rows(client, &statement).await? {
             let (source, external_id, digest) = (row.get(0), row.get(1), row.get(2));
-            known.push(Known { source, external_id, digest, message_id: row.get(3) });
+            known.push(AdmittedId { source, external_id, digest, message_id: row.get(3) });
         }
     }
     enqueue.outcome(&written, &known)

@@ -6,9 +6,9 @@ use super::checker::{Hand, OPERATOR};
 use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::Scene;
-use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Ticket};
+use punctual::queue::store::inbox::{InboxBeginOutcome, InboxFilter, InboxTicket, ProcessingOutcome};
 use punctual::queue::store::settle::SettleOutcome;
-use punctual::{Delivery, Store, Tenant, Timestamp};
+use punctual::{InboxDelivery, Store, Tenant, Timestamp};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -153,9 +153,9 @@ impl Scene {
             let marks = ["processed", "processed", "failed", "failed", "failed", "dead", "vanish"];
             (dice.millis(1_000..=4_000), dice.millis(0..=5_000), *dice.pick(&marks))
         };
-        let delivery = Delivery::new("shop", id).lease(lease).max_attempts(MOST);
+        let delivery = InboxDelivery::new("shop", id).lease(lease).max_attempts(MOST);
         let Ok(begun) = store.inbox_begin(tenant, delivery).await else { return };
-        let Begun::Process { ticket, .. } = begun else {
+        let InboxBeginOutcome::Process { ticket, .. } = begun else {
             let verdict = self.told(tenant, id, &begun);
             return self.world.judge(verdict);
         };
@@ -167,19 +167,25 @@ impl Scene {
     }
 
     /// A delivery that is told that its message is done, or dead, can rely on that.
-    fn told(&self, tenant: Tenant, id: &str, begun: &Begun) -> Verdict {
+    fn told(&self, tenant: Tenant, id: &str, begun: &InboxBeginOutcome) -> Verdict {
         let state = self.world.state();
         let status = state.inbox.status(tenant, id);
         match begun {
-            Begun::AlreadyProcessed { .. } if status != Some("processed") => {
+            InboxBeginOutcome::AlreadyProcessed { .. } if status != Some("processed") => {
                 Err(format!("a delivery of {id} was told that it is done, and it is {status:?}"))
             }
-            Begun::Conflict { .. } => Err(format!("a delivery of {id} was told of a conflict")),
+            InboxBeginOutcome::Conflict { .. } => Err(format!("a delivery of {id} was told of a conflict")),
             _ => Ok(()),
         }
     }
 
-    async fn mark(&self, store: &Store, tenant: Tenant, (ticket, id): (Ticket, &str), mark: &'static str) {
+    async fn mark(
+        &self,
+        store: &Store,
+        tenant: Tenant,
+        (ticket, id): (InboxTicket, &str),
+        mark: &'static str,
+    ) {
         {
             let mut state = self.world.state();
             let current = state.inbox.rows.get(&(tenant.id(), id.to_owned()));
@@ -188,9 +194,9 @@ impl Scene {
             }
         }
         let word = match mark {
-            "processed" => Mark::Processed,
-            "failed" => Mark::Failed { error: "no".into() },
-            _ => Mark::Dead { error: "never".into() },
+            "processed" => ProcessingOutcome::Processed,
+            "failed" => ProcessingOutcome::Failed { error: "no".into() },
+            _ => ProcessingOutcome::Dead { error: "never".into() },
         };
         // Whoever does not hear an answer says it again.
         for _ in 0..3 {
@@ -215,12 +221,12 @@ impl Scene {
                     .inbox_replay(tenant, InboxFilter::default(), false)
                     .await
                     .map_err(|e| e.to_string())?;
-                let delivery = Delivery::new("shop", id).max_attempts(MOST);
+                let delivery = InboxDelivery::new("shop", id).max_attempts(MOST);
                 match self.operator.inbox_begin(tenant, delivery).await.map_err(|e| e.to_string())? {
-                    Begun::Process { ticket, .. } => {
+                    InboxBeginOutcome::Process { ticket, .. } => {
                         self.mark(&self.operator, tenant, (ticket, id), "processed").await;
                     }
-                    Begun::AlreadyProcessed { .. } => break,
+                    InboxBeginOutcome::AlreadyProcessed { .. } => break,
                     other if self.world.now() > end => return Err(format!("{id} is never done: {other:?}")),
                     _ => tokio::time::sleep(Duration::from_secs(1)).await,
                 }

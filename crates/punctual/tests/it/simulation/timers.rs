@@ -7,7 +7,9 @@
 use super::checker::{Hand, Place};
 use super::truth::{Entry, Verdict};
 use super::workload::Scene;
-use punctual::{Enqueued, Error, NewTimer, Result as Answered, Scheduled, Tenant, Timestamp, When};
+use punctual::{
+    DueTime, EnqueueOutcome, Error, NewTimer, Result as Answered, ScheduledTimer, Tenant, Timestamp,
+};
 use std::time::Duration;
 
 /// A change that somebody asked for: to another time, or away.
@@ -99,7 +101,7 @@ impl Scene {
             message
         };
         self.world.say(&wire.name, &format!("schedules {n}"));
-        let timer = NewTimer { message, when: When::In(wait) };
+        let timer = NewTimer { message, when: DueTime::In(wait) };
         let answer = tokio::select! {
             biased;
             answer = engine.schedule_one(tenant, timer) => Some(answer),
@@ -134,7 +136,7 @@ impl Scene {
         let asked = async {
             match to {
                 None => engine.cancel_timer(tenant, row).await,
-                Some(due) => engine.move_timer(tenant, row, When::At(due)).await.map(|due| due.is_some()),
+                Some(due) => engine.move_timer(tenant, row, DueTime::At(due)).await.map(|due| due.is_some()),
             }
         };
         let answer = tokio::select! {
@@ -153,9 +155,9 @@ impl Scene {
     }
 }
 
-const fn enqueued(one: Scheduled) -> Enqueued {
+const fn enqueued(one: ScheduledTimer) -> EnqueueOutcome {
     match one.duplicate {
-        true => Enqueued::Duplicate { of: Some(one.id), same: true },
-        false => Enqueued::New(one.id),
+        true => EnqueueOutcome::Duplicate { of: Some(one.id), same: true },
+        false => EnqueueOutcome::New(one.id),
     }
 }

@@ -8,7 +8,7 @@ use super::jobs::Known;
 use super::people::TOLD;
 use super::timers::Change;
 use super::workload::draw_fate;
-use punctual::queue::store::messages::Enqueued;
+use punctual::queue::store::messages::EnqueueOutcome;
 use punctual::survey::store::admit::INGEST_TOPIC;
 use punctual::{Error, NewMessage, Result as Answered, Tenant, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +156,7 @@ impl Truth {
     }
 
     /// What their publisher hears; `None`: it never heard.
-    pub fn answered(&mut self, all: &[u64], answer: Option<&Answered<Vec<Enqueued>>>) -> Verdict {
+    pub fn answered(&mut self, all: &[u64], answer: Option<&Answered<Vec<EnqueueOutcome>>>) -> Verdict {
         for (at, n) in all.iter().enumerate() {
             let entry = self.entry_mut(*n);
             entry.asked -= 1;
@@ -345,16 +345,16 @@ impl Entry {
         }
     }
 
-    fn told(&mut self, answer: &Enqueued) -> Verdict {
+    fn told(&mut self, answer: &EnqueueOutcome) -> Verdict {
         let n = self.n;
         self.accepted = true;
         let first = !self.new;
-        self.new |= matches!(answer, Enqueued::New(_));
+        self.new |= matches!(answer, EnqueueOutcome::New(_));
         let named = self.message.id.is_some();
         match (answer, self.row) {
             (_, None) => Err(format!("message {n} was accepted, and is not there")),
-            (Enqueued::New(id), Some((row, _))) if id.0 == row && first => Ok(()),
-            (Enqueued::Duplicate { of, same: true }, Some((row, _))) if named => match of {
+            (EnqueueOutcome::New(id), Some((row, _))) if id.0 == row && first => Ok(()),
+            (EnqueueOutcome::Duplicate { of, same: true }, Some((row, _))) if named => match of {
                 Some(of) if of.0 != row => Err(format!("message {n} is row {row}, and no duplicate of {of}")),
                 _ => Ok(()),
             },

@@ -11,11 +11,11 @@ use punctual::access::store::tenants::NewTenant;
 use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
 use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::queue::rules::attempt::{Patience, Retry};
+use punctual::queue::rules::attempt::{Retry, RetryPolicy};
 use punctual::queue::rules::share::LaneQuota;
-use punctual::queue::store::claims::{ClaimRequest, Claimed};
+use punctual::queue::store::claims::{ClaimRequest, ClaimedItem};
 use punctual::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
-use punctual::{Engine, Handled, HandlerError, MessageId, NewMessage, Store, Tenant, Timestamp, Work};
+use punctual::{Engine, HandlerError, HandlerResult, MessageId, NewMessage, Store, Tenant, Timestamp, Work};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
 /// How the channel of every engine is used.
 fn policy(plan: &Plan) -> ChannelPolicy {
     let backoff = Backoff::Exponential { from: Duration::from_secs(1), to: Duration::from_secs(4) };
-    let patience = Some(Patience { max_attempts: plan.tries, backoff });
+    let patience = Some(RetryPolicy { max_attempts: plan.tries, backoff });
     let unknown = if plan.holds { OnUnknown::Hold } else { OnUnknown::Resend };
     ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
 }
@@ -213,7 +213,7 @@ impl Drop for Noted<'_> {
 }
 
 /// What every handler does: what its message's fate is.
-async fn handle(wire: &Wire, message: MessageId, attempt: u32) -> Handled {
+async fn handle(wire: &Wire, message: MessageId, attempt: u32) -> HandlerResult {
     let Some(noted) = Noted::begin(wire, message, attempt) else { return std::future::pending().await };
     let n = noted.run.expect("a run").0;
     let (failed, fate) = wire.world.state().truth.fate(n);
@@ -478,7 +478,7 @@ enum Manner {
 
 type Held = (LaneId, Duration, tokio::time::Instant);
 
-async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items: &[Claimed]) {
+async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items: &[ClaimedItem]) {
     if items.is_empty() {
         return;
     }
@@ -525,7 +525,7 @@ async fn work_off(wire: &Wire, store: &Store, (lane, lease, asked): Held, items:
     }
 }
 
-async fn handle_remotely(wire: &Wire, claimed: &Claimed) -> Handled {
+async fn handle_remotely(wire: &Wire, claimed: &ClaimedItem) -> HandlerResult {
     let working = handle(wire, claimed.message.id, claimed.item.attempt());
     // A panic of a remote worker's is one more way to fail.
     let working = std::panic::AssertUnwindSafe(working);

@@ -3,8 +3,8 @@
 use super::queue;
 use crate::bench::{LEASE, TENANT, seconds};
 use punctual::engine::ClaimOptions;
-use punctual::queue::rules::subscription::{NewSubscription, Target};
-use punctual::queue::store::dead_letters::Which;
+use punctual::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
+use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::queues::Lane;
 
 use punctual::testing::{Backend, Recorder, Stage, StageBuilder};
@@ -49,7 +49,7 @@ async fn put(stage: &Stage, name: &str, new: NewSubscription) {
 }
 
 fn handler(name: &str) -> NewSubscription {
-    NewSubscription::new(Target::Handler(name.into()))
+    NewSubscription::new(SubscriptionTarget::Handler(name.into()))
 }
 
 fn with_filter(new: NewSubscription, filter: &Value) -> NewSubscription {
@@ -99,11 +99,11 @@ async fn trg_25_a_broken_subscriber_is_alone_with_its_trouble(backend: Backend) 
         assert_eq!((good.ids().len(), bad.ids().len()), (1, tries));
     }
     let store = stage.engine().store();
-    let letters = store.dead_letters(TENANT, Which::default(), 9).await.unwrap();
+    let letters = store.dead_letters(TENANT, DeadLetterFilter::default(), 9).await.unwrap();
     assert_eq!((letters.len(), letters[0].subscription.as_str()), (1, "billing"));
     let log: Vec<&str> = letters[0].attempts.iter().map(|a| a.error.as_str()).collect();
     assert_eq!(log, ["the ledger is closed"; 3]);
-    store.replay(TENANT, Which::default(), false).await.unwrap();
+    store.replay(TENANT, DeadLetterFilter::default(), false).await.unwrap();
     stage.drain().await.unwrap();
     assert_eq!((good.ids().len(), bad.ids().len()), (1, 4), "replayed for the broken one only");
     assert_eq!((waiting(&stage, "crm").await, waiting(&stage, "billing").await), ((0, 0), (0, 0)));
@@ -154,7 +154,7 @@ async fn an_own_handler_and_subscribers_each_get_it(backend: Backend) {
     got.sort_unstable();
     had.sort_unstable();
     assert_eq!((had, got), (ids.to_vec(), vec![ids[0], ids[0], ids[1], ids[1]]));
-    let letters = stage.engine().store().dead_letters(TENANT, Which::default(), 9).await.unwrap();
+    let letters = stage.engine().store().dead_letters(TENANT, DeadLetterFilter::default(), 9).await.unwrap();
     let dead: Vec<_> = letters.iter().map(|l| (l.subscription.as_str(), l.message.id)).collect();
     assert_eq!(dead, [("", own.ids()[0])]);
     assert_eq!((waiting(&stage, "crm").await, waiting(&stage, "again").await), ((0, 0), (0, 0)));

@@ -5,8 +5,8 @@ use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use punctual::engine::Move;
 use punctual::queue::rules::timer::{KIND, check_when};
-use punctual::queue::store::timers::Which;
-use punctual::{MessageId, NewTimer, Problems, When};
+use punctual::queue::store::timers::TimerFilter;
+use punctual::{DueTime, MessageId, NewTimer, Problems};
 use serde_json::{Map, Value};
 
 /// A timer is an event with `dueAt` or `delay`, whose kind may be left out; answers whether
@@ -33,7 +33,7 @@ pub fn read_timers(input: &Input, publisher: &str) -> Answer<(Vec<NewTimer>, boo
     Ok((timers.map(|(message, when)| NewTimer { message, when }).collect(), is_list))
 }
 
-fn take_when(draft: &mut Draft<'_>, reading: &mut Reading) -> Option<When> {
+fn take_when(draft: &mut Draft<'_>, reading: &mut Reading) -> Option<DueTime> {
     let when = read_when(&mut Fields::new(&draft.fields, draft.at.as_str(), &mut reading.problems));
     for name in ["dueAt", "delay"] {
         draft.fields.remove(name);
@@ -45,11 +45,11 @@ fn take_when(draft: &mut Draft<'_>, reading: &mut Reading) -> Option<When> {
 }
 
 /// `dueAt` or `delay`, one of the two.
-pub fn read_when(read: &mut Fields<'_, '_>) -> Option<When> {
+pub fn read_when(read: &mut Fields<'_, '_>) -> Option<DueTime> {
     let (due_at, delay) = (read.value("dueAt").is_some(), read.value("delay").is_some());
     let when = match (due_at, delay) {
-        (true, false) => read.time("dueAt").map(When::At),
-        (false, true) => read.duration("delay").map(When::In),
+        (true, false) => read.time("dueAt").map(DueTime::At),
+        (false, true) => read.duration("delay").map(DueTime::In),
         (true, true) => {
             read.wrong("delay", "stands beside `dueAt`: say only one of them");
             None
@@ -69,7 +69,7 @@ pub fn read_when(read: &mut Fields<'_, '_>) -> Option<When> {
 #[derive(Debug)]
 pub struct ClaimRequest {
     /// Which.
-    pub which: Which,
+    pub which: TimerFilter,
     /// Whether they were named one by one.
     pub by_id: bool,
     /// Where to, if they are to be moved.
@@ -96,7 +96,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     if read.value("ids").is_some() == read.value("filter").is_some() {
         read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
     }
-    let which = Which {
+    let which = TimerFilter {
         ids: ids.map(|ids| read_ids(ids, &mut problems)),
         ..filter.map(|filter| read_filter(filter, &mut problems)).unwrap_or_default()
     };
@@ -105,10 +105,10 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     Ok(ClaimRequest { by_id: which.ids.is_some(), which, to, dry_run })
 }
 
-fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> Which {
+fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> TimerFilter {
     let mut read = Fields::new(filter, "filter", problems);
     read.only(&["topic", "key", "correlationId", "dueFrom", "dueBefore"]);
-    Which {
+    TimerFilter {
         ids: None,
         topic: read.text("topic"),
         key: read.id_text("key"),

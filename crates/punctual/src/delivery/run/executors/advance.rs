@@ -12,8 +12,8 @@ use crate::delivery::store::entries::advance::PeekedEntries;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
-use crate::queue::run::executor::{BoxFuture, Executor, TakenFromLane, WorkCounts, WorkRound};
-use crate::queue::run::stop::Stop;
+use crate::queue::run::executor::{BoxFuture, Executor, LaneClaim, WorkCounts, WorkRound};
+use crate::queue::run::stop::StopSignal;
 use crate::queue::store::ready_lanes::ReadyLane;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,10 +74,10 @@ impl AdvanceEntries {
 }
 
 /// How much due work was read in each lane, in the order of its due times.
-fn due_of_lanes(peeked: &PeekedEntries) -> HashMap<LaneId, TakenFromLane> {
-    let mut lanes: HashMap<LaneId, TakenFromLane> = HashMap::new();
+fn due_of_lanes(peeked: &PeekedEntries) -> HashMap<LaneId, LaneClaim> {
+    let mut lanes: HashMap<LaneId, LaneClaim> = HashMap::new();
     for work in peeked.due.iter().map(|(work, _)| work).chain(&peeked.gone) {
-        let lane = lanes.entry(work.lane).or_insert(TakenFromLane { items: 0, last_due: None });
+        let lane = lanes.entry(work.lane).or_insert(LaneClaim { items: 0, last_due: None });
         lane.items += 1;
         lane.last_due = lane.last_due.max(Some(work.due_at));
     }
@@ -106,7 +106,7 @@ struct Advance {
     quotas: Vec<LaneQuota>,
     guard: AdvanceGuard,
     allowance: BeginAllowance,
-    stop: Stop,
+    stop: StopSignal,
     in_turn: bool,
 }
 

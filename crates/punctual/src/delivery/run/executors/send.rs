@@ -7,7 +7,7 @@ use crate::delivery::run::delivery_batch::DeliveryBatch;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
-use crate::queue::run::executor::{BoxFuture, Executor, LaneRoom, TakenFromLane, WorkCounts, WorkRound};
+use crate::queue::run::executor::{BoxFuture, Executor, LaneClaim, LaneRoom, WorkCounts, WorkRound};
 use crate::queue::store::ready_lanes::ReadyLane;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +65,7 @@ impl SendDeliveries {
         let claimed = context.store().begin_deliveries(request, self.kind, terms).await?;
         let seen = claimed.taken.values().sum::<usize>();
         for (lane, items) in &claimed.taken {
-            round.taken.insert(*lane, TakenFromLane { items: *items, last_due: None });
+            round.taken.insert(*lane, LaneClaim { items: *items, last_due: None });
         }
         let stop = round.stop.clone();
         let batch = DeliveryBatch::new(context, self.kind, kind.renderer(), claimed, asked);

@@ -24,7 +24,7 @@ use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::store::deliveries::claim::give_back;
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, Delivery, DueDelivery};
 use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, insert_begun, written_by_id};
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::claims;
 use crate::queue::store::claims::{ClaimRequest, DeliveryClaim};
 use std::collections::BTreeSet;
@@ -123,7 +123,7 @@ fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> DueDelivery {
         tried_before: 0,
         due_at: Some(now),
     };
-    let item = Item(MessageId(id.0), LaneId(row.lane), 1, 0, None);
+    let item = ClaimItem(MessageId(id.0), LaneId(row.lane), 1, 0, None);
     DueDelivery::new(item, delivery)
 }
 

@@ -30,9 +30,9 @@ use crate::delivery::store::deliveries::delivery::{
 };
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::store::entries::read_kind;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::purpose::Purpose;
-use crate::queue::store::claims::{self, ClaimRequest, Taken};
+use crate::queue::store::claims::{self, ClaimRequest, TakenWork};
 use crate::queue::store::sequences::WORK_AGAIN;
 use std::collections::{HashMap, HashSet};
 
@@ -118,7 +118,7 @@ async fn claim(
 /// The deliveries that are still to be sent, under their locks: a transaction that ends or holds an entry
 /// marks what waits, and must see what is in flight. A delivery that another transaction has locked at this
 /// moment goes back as it was, and comes again.
-async fn lock_pending(tx: &mut Tx, taken: Vec<Taken>, kind: EntryKind) -> Result<Vec<DueDelivery>> {
+async fn lock_pending(tx: &mut Tx, taken: Vec<TakenWork>, kind: EntryKind) -> Result<Vec<DueDelivery>> {
     let ids: Vec<i64> = taken.iter().map(|one| one.item.delivery().0).collect();
     let mut found = HashMap::with_capacity(ids.len());
     let sql = if tx.has(PlantedBug::SendAfterTheEnd) { ANY } else { PENDING_LOCKED };
@@ -136,7 +136,7 @@ async fn lock_pending(tx: &mut Tx, taken: Vec<Taken>, kind: EntryKind) -> Result
     Ok(due)
 }
 
-async fn put_back_locked(tx: &mut Tx, missing: &[Taken]) -> Result<()> {
+async fn put_back_locked(tx: &mut Tx, missing: &[TakenWork]) -> Result<()> {
     // SQLite's writer is alone: nothing is locked there.
     if missing.is_empty() || tx.dialect() == Dialect::Sqlite {
         return Ok(());
@@ -151,7 +151,7 @@ async fn put_back_locked(tx: &mut Tx, missing: &[Taken]) -> Result<()> {
 }
 
 /// A work row as if it had not been claimed.
-fn untaken_row(item: &Item, due_at: Timestamp) -> Vec<Value<'_>> {
+fn untaken_row(item: &ClaimItem, due_at: Timestamp) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
     let (id, lane) = (item.delivery().0, item.lane().0);
     vec![id.into(), lane.into(), due_at.into(), attempts.into(), unstarted.into(), Value::Null]
@@ -166,7 +166,7 @@ pub(crate) async fn move_due(tx: &mut Tx, due: &[(DeliveryId, Timestamp)]) -> Re
 }
 
 /// Lets deliveries of a lost claim that were never begun wait again, as if they had not been claimed.
-pub(crate) async fn give_back(tx: &mut Tx, items: &[Item], now: Timestamp) -> Result<()> {
+pub(crate) async fn give_back(tx: &mut Tx, items: &[ClaimItem], now: Timestamp) -> Result<()> {
     let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
     let mut due = HashMap::with_capacity(ids.len());
     for row in tx.query(DUE_TIMES, &[Value::Ints(&ids)]).await? {

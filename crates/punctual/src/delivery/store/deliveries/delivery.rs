@@ -8,7 +8,7 @@ use crate::database::value::Row;
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
 use crate::delivery::store::entries::step::EntryContext;
 use crate::flow::rules::entry::EntryKind;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub(crate) fn read_status(code: i64) -> Result<DeliveryStatus> {
 #[derive(Clone, Debug)]
 pub struct DueDelivery {
     /// The item as the claim row has it.
-    pub item: Item,
+    pub item: ClaimItem,
     /// The delivery.
     pub delivery: Delivery,
     /// Whether the try before this one was lost, so that it may have gone out.
@@ -99,7 +99,7 @@ pub struct DueDelivery {
 
 impl DueDelivery {
     /// A delivery that was claimed as this item.
-    pub(crate) const fn new(item: Item, delivery: Delivery) -> Self {
+    pub(crate) const fn new(item: ClaimItem, delivery: Delivery) -> Self {
         Self {
             item,
             delivery,

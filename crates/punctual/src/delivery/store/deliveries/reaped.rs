@@ -15,7 +15,7 @@ use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, m
 use crate::delivery::store::deliveries::delivery::{DueDelivery, SettledDelivery};
 use crate::delivery::store::deliveries::settle::write_outcomes;
 use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
 use crate::queue::store::waiting::add_work;
 
@@ -33,7 +33,7 @@ impl SettlementHook for DeliveryHook {
     }
 
     /// The entries, as everywhere, before their deliveries.
-    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> TxFuture<'t, ()> {
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t ClaimItem]) -> TxFuture<'t, ()> {
         Box::pin(async move { lock_entries_of(tx, items).await.map(|_| ()) })
     }
 
@@ -48,14 +48,14 @@ impl SettlementHook for DeliveryHook {
 
 /// Notes lost tries, and stops deliveries whose entries have ended meanwhile.
 async fn stop_ended(tx: &mut Tx, settled: &mut SettledItems<'_>) -> Result<()> {
-    let items: Vec<&Item> = settled.items.iter().map(|(item, _)| item).collect();
+    let items: Vec<&ClaimItem> = settled.items.iter().map(|(item, _)| item).collect();
     let over = lock_entries_of(tx, &items).await?;
-    let is_over = |item: &Item| over.contains(&item.delivery().0);
+    let is_over = |item: &ClaimItem| over.contains(&item.delivery().0);
     let lost = settled.items.iter().filter(|(item, ending)| comes_back(ending) && !is_over(item));
-    let lost: Vec<&Item> = lost.map(|(item, _)| item).collect();
+    let lost: Vec<&ClaimItem> = lost.map(|(item, _)| item).collect();
     note_lost(tx, &lost, settled.now).await?;
     let not_begun = settled.items.iter().filter(|(_, ending)| *ending == ItemEnding::NotBegun);
-    let not_begun: Vec<&Item> = not_begun.map(|(item, _)| item).filter(|item| is_over(item)).collect();
+    let not_begun: Vec<&ClaimItem> = not_begun.map(|(item, _)| item).filter(|item| is_over(item)).collect();
     skip_not_begun(tx, &not_begun).await?;
     for (item, ending) in &mut settled.items {
         if !is_over(item) {
@@ -78,7 +78,7 @@ const fn comes_back(ending: &ItemEnding) -> bool {
 }
 
 /// Notes that tries of a reaped claim were lost, so that the log knows of them whatever happens next.
-async fn note_lost(tx: &mut Tx, items: &[&Item], now: Timestamp) -> Result<()> {
+async fn note_lost(tx: &mut Tx, items: &[&ClaimItem], now: Timestamp) -> Result<()> {
     let class = reason_class(LOST);
     let rows: Vec<Vec<Value<'_>>> = items
         .iter()
@@ -94,7 +94,7 @@ const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
     on conflict do nothing";
 
 async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
-    let (mut due, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<Item>) = Default::default();
+    let (mut due, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<ClaimItem>) = Default::default();
     let mut given_up = Vec::new();
     for (item, ending) in &settled.items {
         match ending {
@@ -116,7 +116,7 @@ const LOST_AT_THE_END: &str = "its send was lost, and its entry has ended; it ma
 /// Gives deliveries up whose sends were lost too often, or whose entries have ended. Their entries are
 /// locked. This process may not have their channels: whether a replay is safe is what the claim says of its
 /// lanes.
-async fn give_up(tx: &mut Tx, items: &[(&Item, &str)], settled: &SettledItems<'_>) -> Result<()> {
+async fn give_up(tx: &mut Tx, items: &[(&ClaimItem, &str)], settled: &SettledItems<'_>) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }

@@ -27,7 +27,7 @@ use crate::delivery::store::entries::end::stop_after_end;
 use crate::delivery::store::entries::step;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::attempt::kept_error;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::sequences::WORK_AGAIN;
 use crate::queue::store::settle;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -64,7 +64,7 @@ async fn end(
     mark: Option<usize>,
 ) -> Result<DeliverySettlement> {
     let now = tx.now().await?;
-    let items: Vec<&Item> = ended.iter().map(|one| &one.due.item).collect();
+    let items: Vec<&ClaimItem> = ended.iter().map(|one| &one.due.item).collect();
     match settle::finish_deliveries(tx, token, &items, mark, now).await? {
         settle::SettleOutcome::Done => {}
         settle::SettleOutcome::AlreadyFinished => return Ok(DeliverySettlement::Done),

@@ -19,7 +19,7 @@ use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds}
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{EntryStatus, Refusal, Transition};
 use crate::flow::store::entries::{Entry, read_kind};
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::waiting::take_out_all;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -281,7 +281,7 @@ fn stopped(one: &SettledDelivery) -> DeliveryOutcome {
 }
 
 /// Locks the entries of deliveries whose claim was reaped; returns the deliveries whose entries have ended.
-pub(crate) async fn lock_entries_of(tx: &mut Tx, items: &[&Item]) -> Result<HashSet<i64>> {
+pub(crate) async fn lock_entries_of(tx: &mut Tx, items: &[&ClaimItem]) -> Result<HashSet<i64>> {
     let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
     let mut over = HashSet::new();
     for row in tx.query(LOCK_ENTRIES, &[Value::Ints(&ids)]).await? {
@@ -299,7 +299,7 @@ const LOCK_ENTRIES: &str = "select d.id, e.status, e.kind, \
 
 /// Skips deliveries of a reaped claim that were never begun and whose entries have ended. The entries must be
 /// locked.
-pub(crate) async fn skip_not_begun(tx: &mut Tx, items: &[&Item]) -> Result<()> {
+pub(crate) async fn skip_not_begun(tx: &mut Tx, items: &[&ClaimItem]) -> Result<()> {
     let ids: Vec<i64> = items.iter().map(|item| item.delivery().0).collect();
     let mut waiting = Vec::with_capacity(ids.len());
     let mut counted: HashMap<i64, bool> = HashMap::new();

@@ -19,7 +19,7 @@ use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, existing, expire_lane, lock_entries};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
-use crate::queue::store::claims::{self, Taken};
+use crate::queue::store::claims::{self, TakenWork};
 use crate::queue::store::waiting::{let_wait, take_out};
 use std::collections::HashSet;
 
@@ -78,7 +78,7 @@ async fn expire(tx: &mut Tx, takes: &[LaneQuota]) -> Result<ExpiredEntries> {
 }
 
 /// Entries that another transaction has locked at this moment go back, and are looked at again.
-async fn put_back_locked(tx: &mut Tx, taken: &[Taken], found: &[Entry]) -> Result<()> {
+async fn put_back_locked(tx: &mut Tx, taken: &[TakenWork], found: &[Entry]) -> Result<()> {
     let seen: HashSet<i64> = found.iter().map(|entry| entry.id.0).collect();
     let ids = taken.iter().map(|t| t.item.entry().0);
     let missing: Vec<i64> = ids.filter(|id| !seen.contains(id)).collect();

@@ -2,9 +2,9 @@
 //!
 //! | failure | decision |
 //! |---|---|
-//! | no channel of that name | [`Verdict::Halt`]: no next send, and the entry expires later |
-//! | the channel refused for good | [`Verdict::GiveUp`]: this send is not tried again, reminders go |
-//! | an error, or no answer in time | [`Verdict::RetryAt`] by the backoff, until the tries run out |
+//! | no channel of that name | [`RetryDecision::Halt`]: no next send, and the entry expires later |
+//! | the channel refused for good | [`RetryDecision::GiveUp`]: this send is not tried again, reminders go |
+//! | an error, or no answer in time | [`RetryDecision::RetryAt`] by the backoff, until the tries run out |
 //!
 //! A try without an answer may have gone out. It is tried again under the same idempotency key;
 //! a channel that wants to hold it instead does not ask here.
@@ -13,7 +13,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::queue::rules::attempt;
-use crate::queue::rules::attempt::{Patience, Retry};
+use crate::queue::rules::attempt::{Retry, RetryPolicy};
 use std::time::Duration;
 
 /// How a try of a send went wrong.
@@ -43,9 +43,9 @@ pub enum Verdict {
 
 /// How patient a channel's sends are, unless it says otherwise: 5 tries, 1, 2, 4 and 8 minutes apart.
 #[must_use]
-pub fn patience() -> Patience {
+pub fn patience() -> RetryPolicy {
     let backoff = Backoff::Exponential { from: limits::SEND_WAIT_MIN, to: limits::SEND_WAIT_MAX };
-    Patience { max_attempts: limits::SEND_TRIES_DEFAULT, backoff }
+    RetryPolicy { max_attempts: limits::SEND_TRIES_DEFAULT, backoff }
 }
 
 /// Decides after the failure at `now` of try number `tries` (from 1) of one send. `seed` spreads the retries
@@ -54,7 +54,7 @@ pub fn patience() -> Patience {
 pub fn after_failure(
     failure: Failure,
     tries: u32,
-    patience: &Patience,
+    patience: &RetryPolicy,
     now: Timestamp,
     seed: u64,
 ) -> Verdict {
@@ -65,8 +65,8 @@ pub fn after_failure(
         Failure::Transient { retry_after: Some(wait) } => Retry::NotBefore(wait),
     };
     match patience.after(tries, retry, seed) {
-        attempt::Verdict::Again(wait) => Verdict::RetryAt(now.plus(wait)),
-        attempt::Verdict::Dead => Verdict::GiveUp,
+        attempt::RetryDecision::Again(wait) => Verdict::RetryAt(now.plus(wait)),
+        attempt::RetryDecision::Dead => Verdict::GiveUp,
     }
 }
 
@@ -77,7 +77,7 @@ pub fn after_failure(
 pub fn after_probe(
     failure: Failure,
     (tries, calls): (u32, u32),
-    patience: &Patience,
+    patience: &RetryPolicy,
     now: Timestamp,
     seed: u64,
 ) -> Verdict {
@@ -147,7 +147,7 @@ mod tests {
     /// A list of waits that is used up gives up before the limit.
     #[test]
     fn a_list_of_waits_ends_in_giving_up() {
-        let steps = Patience { max_attempts: 9, backoff: Backoff::Steps(vec![Duration::from_secs(60)]) };
+        let steps = RetryPolicy { max_attempts: 9, backoff: Backoff::Steps(vec![Duration::from_secs(60)]) };
         assert!(matches!(after_failure(ERROR, 1, &steps, NOW, 7), Verdict::RetryAt(_)));
         assert_eq!(after_failure(ERROR, 2, &steps, NOW, 7), Verdict::GiveUp);
     }

@@ -10,7 +10,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::jobs::store::runs::planning_lanes;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::queues::COUNT_MAX;
 use crate::queue::store::settle::read_items;
 use std::collections::HashMap;
@@ -213,8 +213,9 @@ async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, F
     }
     let planning = planning_lanes(tx, held.iter().map(|(item, ..)| item.lane())).await?;
     held.retain(|(item, ..)| !planning.contains(&item.lane()));
-    let flight =
-        |(item, owner, since): (Item, String, Timestamp)| (item.message(), (owner, since, item.attempt()));
+    let flight = |(item, owner, since): (ClaimItem, String, Timestamp)| {
+        (item.message(), (owner, since, item.attempt()))
+    };
     Ok(held.into_iter().map(flight).collect())
 }
 

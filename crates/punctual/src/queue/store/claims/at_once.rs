@@ -15,8 +15,8 @@ use crate::database::planted::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value};
-use crate::queue::rules::claim::Item;
-use crate::queue::store::claims::{ClaimRequest, ClaimedBatch, KeyedLanes, Taken, join};
+use crate::queue::rules::claim::ClaimItem;
+use crate::queue::store::claims::{ClaimRequest, ClaimedBatch, KeyedLanes, TakenWork, join};
 use crate::queue::store::messages::{message_columns, read_message};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -97,15 +97,15 @@ fn decode(rows: Vec<Row>, token: Token, lease: Duration) -> Result<Option<Claime
 
 /// The head of the answer: a list for each column of the work rows. Those of lanes and
 /// attempts are left out when all are of the first lane and none was claimed before.
-fn read_all_taken(row: &Row) -> Result<Vec<Taken>> {
+fn read_all_taken(row: &Row) -> Result<Vec<TakenWork>> {
     let (ids, due) = (row.ints(2)?, row.ints(3)?);
     let lane = row.int(4)?;
     let rest = row.maybe_ints(5)?.unwrap_or_default();
     let taken = |(n, (id, due)): (usize, (i64, i64))| {
         let (lane, attempts) = rest.get(2 * n).zip(rest.get(2 * n + 1)).map_or((lane, 0), |(l, a)| (*l, *a));
         let attempt = u32::try_from(attempts).unwrap_or(0) + 1;
-        let item = Item(MessageId(id), LaneId(lane), attempt, 0, None);
-        Taken { item, due_at: Timestamp::from_micros(due) }
+        let item = ClaimItem(MessageId(id), LaneId(lane), attempt, 0, None);
+        TakenWork { item, due_at: Timestamp::from_micros(due) }
     };
     Ok(ids.into_iter().zip(due).enumerate().map(taken).collect())
 }

@@ -3,7 +3,7 @@
 //! Databases know the length of a stored text without reading it, so a claim that finds a thousand large
 //! messages has only those in memory that it returns.
 
-use super::Taken;
+use super::TakenWork;
 use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::limits::CONTENT_BYTES_MAX;
@@ -23,9 +23,9 @@ pub(super) fn may_exceed(takes: &[LaneQuota], bytes_max: usize) -> bool {
 /// Returns what is kept and whether others were put back.
 pub(super) async fn give_back_beyond(
     tx: &mut Tx,
-    mut taken: Vec<Taken>,
+    mut taken: Vec<TakenWork>,
     bytes_max: usize,
-) -> Result<(Vec<Taken>, bool)> {
+) -> Result<(Vec<TakenWork>, bool)> {
     if taken.is_empty() {
         return Ok((taken, false));
     }
@@ -34,7 +34,7 @@ pub(super) async fn give_back_beyond(
     for row in tx.query(BYTES, &[Value::Ints(&ids)]).await? {
         bytes.insert(MessageId(row.int(0)?), usize::try_from(row.int(1)?).unwrap_or(usize::MAX));
     }
-    let of = |t: &Taken| bytes.get(&t.item.message()).copied().unwrap_or_default();
+    let of = |t: &TakenWork| bytes.get(&t.item.message()).copied().unwrap_or_default();
     let beyond = taken.split_off(count_within(taken.iter().map(of), bytes_max));
     tx.each(WORK_AGAIN, &beyond.iter().map(waiting).collect::<Vec<_>>()).await?;
     Ok((taken, !beyond.is_empty()))
@@ -50,7 +50,7 @@ fn count_within(bytes: impl Iterator<Item = usize>, bytes_max: usize) -> usize {
 }
 
 /// The work row that an item was: this claim is no attempt.
-fn waiting(t: &Taken) -> Vec<Value<'_>> {
+fn waiting(t: &TakenWork) -> Vec<Value<'_>> {
     vec![
         t.item.message().0.into(),
         t.item.lane().0.into(),

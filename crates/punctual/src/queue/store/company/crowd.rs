@@ -14,43 +14,43 @@ use crate::database::sqlite::Sqlite;
 use crate::database::sqlite::threads::{WriterRequest, finish, guarded, patiently, without_writes};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
-use crate::queue::store::company::{Company, Party, Single, answer, parties};
-use crate::queue::store::messages::{Enqueued, enqueue_all};
+use crate::queue::store::company::{GroupCommit, PendingEnqueue, TenantBatch, answer, parties};
+use crate::queue::store::messages::{EnqueueOutcome, enqueue_all};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Those whose messages no request has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    door: Mutex<Door>,
+pub(crate) struct PendingGroup {
+    door: Mutex<PendingQueue>,
     /// How many stand there, to be looked at without opening the door.
     there: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Door {
-    singles: Vec<Single>,
+struct PendingQueue {
+    singles: Vec<PendingEnqueue>,
     /// Whether a request is on its way that will take them.
     called: bool,
     /// How many the last request served.
     expected: usize,
 }
 
-impl Waiting {
-    fn door(&self) -> MutexGuard<'_, Door> {
+impl PendingGroup {
+    fn door(&self) -> MutexGuard<'_, PendingQueue> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a request must be sent.
-    fn join(&self, single: Single) -> bool {
+    fn join(&self, single: PendingEnqueue) -> bool {
         let mut door = self.door();
         door.singles.push(single);
         self.there.store(door.singles.len(), Ordering::Release);
         !std::mem::replace(&mut door.called, true)
     }
 
-    fn take(&self, door: &mut Door) -> Vec<Single> {
+    fn take(&self, door: &mut PendingQueue) -> Vec<PendingEnqueue> {
         self.there.store(0, Ordering::Release);
         std::mem::take(&mut door.singles)
     }
@@ -73,15 +73,15 @@ impl Store {
     pub(super) async fn join_crowd(
         &self,
         db: &Sqlite,
-        single: Single,
-        answer: oneshot::Receiver<Result<Enqueued>>,
-    ) -> Result<Enqueued> {
+        single: PendingEnqueue,
+        answer: oneshot::Receiver<Result<EnqueueOutcome>>,
+    ) -> Result<EnqueueOutcome> {
         self.cut.there().await?;
-        let company = self.part::<Company>();
+        let company = self.part::<GroupCommit>();
         let waiting = &company.crowd;
         if waiting.join(single) {
             let waiting = Arc::clone(waiting);
-            let crowd = Crowd { waiting, served: Vec::new(), looked: false, fault: self.fault };
+            let crowd = GroupRequest { waiting, served: Vec::new(), looked: false, fault: self.fault };
             if !db.hand_to_writer(Box::new(crowd)) {
                 company.crowd.send_away();
             }
@@ -95,17 +95,17 @@ impl Store {
 }
 
 /// The request that serves all who wait when its turn comes.
-struct Crowd {
-    waiting: Arc<Waiting>,
-    served: Vec<(Party, Result<Vec<Enqueued>>)>,
+struct GroupRequest {
+    waiting: Arc<PendingGroup>,
+    served: Vec<(TenantBatch, Result<Vec<EnqueueOutcome>>)>,
     /// Whether the request has taken its last messages.
     looked: bool,
     fault: Fault,
 }
 
-impl Crowd {
+impl GroupRequest {
     /// Writes those who wait, if any do.
-    fn write(&mut self, tx: &mut Tx, singles: Vec<Single>) {
+    fn write(&mut self, tx: &mut Tx, singles: Vec<PendingEnqueue>) {
         for party in parties(singles.into_iter()).into_values() {
             let written = write(tx, &party);
             self.served.push((party, written));
@@ -113,7 +113,7 @@ impl Crowd {
     }
 
     /// Takes the messages that have come by now; the next caller sends a request of its own.
-    fn last_look(&mut self) -> Vec<Single> {
+    fn last_look(&mut self) -> Vec<PendingEnqueue> {
         self.looked = true;
         let waiting = Arc::clone(&self.waiting);
         let mut door = waiting.door();
@@ -128,15 +128,15 @@ impl Crowd {
     }
 }
 
-fn not_run() -> Result<Vec<Enqueued>> {
+fn not_run() -> Result<Vec<EnqueueOutcome>> {
     Err(Error::Unavailable("the request was not run".into()))
 }
 
-fn write(tx: &mut Tx, party: &Party) -> Result<Vec<Enqueued>> {
+fn write(tx: &mut Tx, party: &TenantBatch) -> Result<Vec<EnqueueOutcome>> {
     guarded(|| finish(Box::pin(enqueue_all(tx, &party.batch))))
 }
 
-impl WriterRequest for Crowd {
+impl WriterRequest for GroupRequest {
     fn run(&mut self, tx: &mut Tx) -> bool {
         *tx.fault() = self.fault;
         // Those it has already, when what it wrote was rolled back.
@@ -194,18 +194,18 @@ mod tests {
     use crate::base::tenant::Tenant;
     use crate::queue::rules::message::NewMessage;
 
-    fn single() -> (Single, oneshot::Receiver<Result<Enqueued>>) {
+    fn single() -> (PendingEnqueue, oneshot::Receiver<Result<EnqueueOutcome>>) {
         let (reply, answer) = oneshot::channel();
-        (Single { tenant: Tenant::DEFAULT, message: NewMessage::new("t", "k", "1"), reply }, answer)
+        (PendingEnqueue { tenant: Tenant::DEFAULT, message: NewMessage::new("t", "k", "1"), reply }, answer)
     }
 
     /// PLT-1: as when a request before it broke the whole group, or no transaction could begin.
     #[test]
     fn waiting_callers_get_the_error_of_a_request_that_was_not_run() {
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(PendingGroup::default());
         let ((first, mut heard), (second, _)) = (single(), single());
         assert!(waiting.join(first), "the first sends a request");
-        let crowd = Crowd {
+        let crowd = GroupRequest {
             waiting: Arc::clone(&waiting),
             served: Vec::new(),
             looked: false,

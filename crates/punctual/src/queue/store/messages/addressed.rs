@@ -18,7 +18,7 @@ use crate::queue::store::routes;
 
 /// A message that was written, and its consumers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addressed {
+pub struct AddressedMessage {
     /// The message.
     pub id: MessageId,
     /// Names of the subscriptions it went to, in their order; an empty name is the topic's own queue.
@@ -38,7 +38,7 @@ impl Store {
         tenant: Tenant,
         message: NewMessage,
         only: Option<Vec<String>>,
-    ) -> VerbFuture<'_, Addressed> {
+    ) -> VerbFuture<'_, AddressedMessage> {
         VerbFuture::new(async move {
             check(std::slice::from_ref(&message))?;
             self.of(tenant)
@@ -56,7 +56,7 @@ pub(crate) async fn insert_to(
     tenant: Tenant,
     message: &NewMessage,
     only: Option<&[String]>,
-) -> Result<Addressed> {
+) -> Result<AddressedMessage> {
     match only {
         None => insert_routed(tx, tenant, message).await,
         Some(names) => insert_only(tx, tenant, message, names).await,
@@ -64,13 +64,13 @@ pub(crate) async fn insert_to(
 }
 
 /// The consumers are read from the written work: routes may change at any moment.
-async fn insert_routed(tx: &mut Tx, tenant: Tenant, message: &NewMessage) -> Result<Addressed> {
+async fn insert_routed(tx: &mut Tx, tenant: Tenant, message: &NewMessage) -> Result<AddressedMessage> {
     routes::ensure(tx, tenant, &message.topic).await?;
     let ids = insert(tx, tenant, &[message]).await?;
     let id = ids.first().copied().unwrap_or(MessageId(0));
     let rows = tx.query(OWED, params![tenant.id(), &message.topic, id.0]).await?;
     let to = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
-    Ok(Addressed { id, to, unknown: Vec::new() })
+    Ok(AddressedMessage { id, to, unknown: Vec::new() })
 }
 
 const OWED: &str = "select l.subscription from punctual.lane l \
@@ -120,7 +120,7 @@ async fn insert_only(
     tenant: Tenant,
     message: &NewMessage,
     names: &[String],
-) -> Result<Addressed> {
+) -> Result<AddressedMessage> {
     let found = enabled(tx, tenant, &message.topic, names).await?;
     let now = tx.now().await?;
     let made = tx.first(INSERT_RETURNING, &columns(tenant, message, now)).await?;
@@ -135,7 +135,7 @@ async fn insert_only(
     let mut unknown: Vec<String> = names.iter().filter(known).cloned().collect();
     unknown.sort_unstable();
     unknown.dedup();
-    Ok(Addressed { id: MessageId(id), to: found.into_iter().map(|(name, _)| name).collect(), unknown })
+    Ok(AddressedMessage { id: MessageId(id), to: found.into_iter().map(|(name, _)| name).collect(), unknown })
 }
 
 const ENABLED: &str = "select s.name, s.lane_id from punctual.subscription s \

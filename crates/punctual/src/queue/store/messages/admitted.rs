@@ -7,7 +7,7 @@ use crate::base::tenant::Tenant;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, params};
 use crate::queue::rules::message::NewMessage;
-use crate::queue::store::messages::Enqueued;
+use crate::queue::store::messages::EnqueueOutcome;
 
 /// `None` when the id is new; else what it is a duplicate of.
 pub(super) async fn admit(
@@ -16,20 +16,20 @@ pub(super) async fn admit(
     message: &NewMessage,
     (source, id): (&str, &str),
     now: Timestamp,
-) -> Result<Option<Enqueued>> {
+) -> Result<Option<EnqueueOutcome>> {
     let digest = message.content_digest();
     let admitted = tx.execute(ADMIT, params![tenant.id(), source, id, &digest, now]).await?;
     if admitted == 1 {
         return Ok(None);
     }
     let row = tx.first(ADMITTED, params![tenant.id(), source, id]).await?;
-    let gone = Enqueued::Duplicate { of: None, same: true };
+    let gone = EnqueueOutcome::Duplicate { of: None, same: true };
     Ok(Some(row.map_or(Ok(gone), |row| read_duplicate(&row, &digest))?))
 }
 
-pub(super) fn read_duplicate(row: &Row, digest: &str) -> Result<Enqueued> {
+pub(super) fn read_duplicate(row: &Row, digest: &str) -> Result<EnqueueOutcome> {
     let (known, of) = (row.text(0)?, row.maybe_int(1)?.map(MessageId));
-    Ok(Enqueued::Duplicate { of, same: known == digest })
+    Ok(EnqueueOutcome::Duplicate { of, same: known == digest })
 }
 
 const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at) \

@@ -6,10 +6,10 @@ use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::tx::Tx;
 use crate::database::value::Value;
-use crate::queue::rules::attempt::{Verdict, is_snooze, kept_error};
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::attempt::{RetryDecision, is_snooze, kept_error};
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::purpose::Purpose;
-use crate::queue::rules::queue::DeadHead;
+use crate::queue::rules::queue::DeadHeadPolicy;
 use crate::queue::store::queues::Lane;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHooks, WantedHooks};
 use crate::queue::store::settle::{FailedAttempt, SettleAction, failed_attempt};
@@ -22,7 +22,7 @@ pub(crate) struct Aftermath<'a> {
     wanted: &'a WantedHooks,
     settled: SettledItems<'a>,
     attempts: Vec<FailedAttempt>,
-    out_of_the_way: Vec<Item>,
+    out_of_the_way: Vec<ClaimItem>,
 }
 
 impl<'a> Aftermath<'a> {
@@ -45,7 +45,7 @@ impl<'a> Aftermath<'a> {
 
     pub(crate) fn add(
         &mut self,
-        item: &Item,
+        item: &ClaimItem,
         word: &SettleAction,
         lane: Option<&Lane>,
         snoozes: u32,
@@ -56,7 +56,7 @@ impl<'a> Aftermath<'a> {
             SettleAction::Ack => self.done(item, None),
             SettleAction::Done { output } => self.done(item, Some(output)),
             SettleAction::Release => self.ending(item, ItemEnding::Released),
-            SettleAction::Fail { error } => self.end(item, lane, "failed", error, Verdict::Dead),
+            SettleAction::Fail { error } => self.end(item, lane, "failed", error, RetryDecision::Dead),
             SettleAction::Abandon { error, retry } => {
                 let patience = lane.map(|l| l.settings.patience()).unwrap_or_default();
                 let verdict = patience.after_abandon(item, snoozes, *retry, seed);
@@ -66,33 +66,33 @@ impl<'a> Aftermath<'a> {
         }
     }
 
-    fn done(&mut self, item: &Item, output: Option<&String>) {
+    fn done(&mut self, item: &ClaimItem, output: Option<&String>) {
         self.out_of_the_way.push(item.clone());
         self.ending(item, ItemEnding::Done(output.cloned()));
     }
 
-    fn ending(&mut self, item: &Item, ending: ItemEnding) {
+    fn ending(&mut self, item: &ClaimItem, ending: ItemEnding) {
         self.settled.items.push((item.clone(), ending));
     }
 
     /// An item of a reaped claim that was not begun waits again, as if it had not been claimed.
-    pub(crate) fn give_back(&mut self, item: &Item) {
+    pub(crate) fn give_back(&mut self, item: &ClaimItem) {
         self.ending(item, ItemEnding::NotBegun);
     }
 
     /// Records a failed attempt; the item is due again or dies.
     pub(crate) fn end(
         &mut self,
-        item: &Item,
+        item: &ClaimItem,
         lane: Option<&Lane>,
         outcome: &'static str,
         error: &str,
-        verdict: Verdict,
+        verdict: RetryDecision,
     ) {
         let error = kept_error(error);
         let next_due = match verdict {
-            Verdict::Again(wait) => Some(self.settled.now.plus(wait)),
-            Verdict::Dead => None,
+            RetryDecision::Again(wait) => Some(self.settled.now.plus(wait)),
+            RetryDecision::Dead => None,
         };
         self.ending(
             item,
@@ -105,7 +105,7 @@ impl<'a> Aftermath<'a> {
         if self.settled.purpose != Purpose::Dispatch {
             return;
         }
-        if next_due.is_none() && lane.is_some_and(|l| l.settings.dead_head == DeadHead::Pass) {
+        if next_due.is_none() && lane.is_some_and(|l| l.settings.dead_head == DeadHeadPolicy::Pass) {
             self.out_of_the_way.push(item.clone());
         }
         self.attempts.push(FailedAttempt::new(item, lane, outcome, error, next_due));
@@ -138,7 +138,7 @@ impl<'a> Aftermath<'a> {
     }
 }
 
-fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
+fn work_row(item: &ClaimItem, due: Timestamp) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()), i64::from(item.unstarted()));
     vec![
         item.message().0.into(),
@@ -151,7 +151,7 @@ fn work_row(item: &Item, due: Timestamp) -> Vec<Value<'_>> {
 }
 
 /// As if it had not been claimed: one attempt fewer, and back at its old place.
-fn untouched_row(item: &Item) -> Vec<Value<'_>> {
+fn untouched_row(item: &ClaimItem) -> Vec<Value<'_>> {
     let (attempts, unstarted) = (i64::from(item.attempt()) - 1, i64::from(item.unstarted()));
     vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
 }

@@ -6,13 +6,13 @@ use crate::base::id::{LaneId, MessageId};
 use crate::base::reason_class::reason_class;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::queues::Lane;
 use std::collections::BTreeMap;
 
 /// One attempt that did not end well.
 pub(crate) struct FailedAttempt {
-    item: Item,
+    item: ClaimItem,
     tenant: i64,
     topic: String,
     subscription: String,
@@ -27,7 +27,7 @@ pub(crate) struct FailedAttempt {
 
 impl FailedAttempt {
     pub(crate) fn new(
-        item: &Item,
+        item: &ClaimItem,
         lane: Option<&Lane>,
         outcome: &'static str,
         error: String,
@@ -121,7 +121,7 @@ const KINDS: &str = "select id, kind from punctual.message where id = any($1::bi
 /// Counts the snoozes of each of these items since it was enqueued or replayed.
 pub(crate) async fn fetch_snoozes(
     tx: &mut Tx,
-    items: impl Iterator<Item = &Item>,
+    items: impl Iterator<Item = &ClaimItem>,
 ) -> Result<BTreeMap<(MessageId, LaneId), u32>> {
     // The first attempt has none before it.
     let mut last: BTreeMap<(MessageId, LaneId), u32> = items

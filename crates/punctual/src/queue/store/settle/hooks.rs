@@ -15,7 +15,7 @@ use crate::base::id::{LaneId, MessageId};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::Row;
-use crate::queue::rules::claim::Item;
+use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::message::Message;
 use crate::queue::rules::purpose::Purpose;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -56,7 +56,7 @@ pub(crate) struct SettledItems<'a> {
     /// The transaction's time.
     pub(crate) now: Timestamp,
     /// The items, in the order of the claim or of the settlement.
-    pub(crate) items: Vec<(Item, ItemEnding)>,
+    pub(crate) items: Vec<(ClaimItem, ItemEnding)>,
 }
 
 /// Something that commits with settlements.
@@ -76,7 +76,7 @@ pub(crate) trait SettlementHook: Debug + Send + Sync {
 
     /// Called with the items of all claims that one transaction reaps, before anything is written: locks, in
     /// one order, the rows that the other calls need.
-    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t Item]) -> TxFuture<'t, ()> {
+    fn lock<'t>(&'t self, tx: &'t mut Tx, items: &'t [&'t ClaimItem]) -> TxFuture<'t, ()> {
         let _ = (tx, items);
         Box::pin(async { Ok(()) })
     }
@@ -106,12 +106,12 @@ pub(crate) trait SettlementHook: Debug + Send + Sync {
 /// The hooks that a store was opened with, as far as the database has their tables.
 #[derive(Clone, Debug)]
 pub(crate) struct SettlementHooks {
-    registered: Arc<Registered>,
+    registered: Arc<RegisteredHooks>,
     present: Components,
 }
 
 #[derive(Debug)]
-struct Registered {
+struct RegisteredHooks {
     hooks: Vec<Box<dyn SettlementHook>>,
     /// What they need.
     components: Components,
@@ -162,7 +162,7 @@ impl SettlementHooks {
         let components = each.fold(Components::NONE, Components::with);
         let sets = (0..=components.bits()).map(Components::from_bits).filter(|set| components.covers(*set));
         let statements = sets.map(|present| (present.bits(), Statements::new(&hooks, present))).collect();
-        Self { registered: Arc::new(Registered { hooks, components, statements }), present: components }
+        Self { registered: Arc::new(RegisteredHooks { hooks, components, statements }), present: components }
     }
 
     fn statements(&self) -> &Statements {
@@ -221,11 +221,11 @@ impl SettlementHooks {
     pub(crate) async fn lock<'i>(
         &self,
         tx: &mut Tx,
-        claims: impl Iterator<Item = (&'i WantedHooks, &'i [Item])> + Clone,
+        claims: impl Iterator<Item = (&'i WantedHooks, &'i [ClaimItem])> + Clone,
     ) -> Result<()> {
         for (n, hook) in self.present() {
             let wanted = claims.clone().filter(|(wanted, _)| wanted.0.contains(&n));
-            let items: Vec<&Item> = wanted.flat_map(|(_, items)| items).collect();
+            let items: Vec<&ClaimItem> = wanted.flat_map(|(_, items)| items).collect();
             if !items.is_empty() {
                 hook.lock(tx, &items).await?;
             }

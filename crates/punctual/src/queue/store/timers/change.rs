@@ -21,7 +21,7 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value};
 use crate::queue::store::messages::INSERT_WORK;
 use crate::queue::store::sequences::{DELETE_FOLLOWER, leave, lock_heads};
-use crate::queue::store::timers::{Timestamp, Which, own_due};
+use crate::queue::store::timers::{TimerFilter, Timestamp, own_due};
 use std::collections::{BTreeMap, HashSet};
 
 /// Looks again at timers that another transaction routed or moved at the same moment. Each time one of the
@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashSet};
 const TRIES: usize = 1_000;
 
 /// A timer, and the time it is to be moved to; `None` to cancel it.
-pub type Change = (MessageId, Option<Timestamp>);
+pub type TimerChange = (MessageId, Option<Timestamp>);
 
 impl Store {
     /// Cancels timers; answers those that were cancelled in time.
@@ -56,9 +56,9 @@ impl Store {
         })
     }
 
-    async fn change_timers(&self, tenant: Tenant, mut changes: Vec<Change>) -> Result<Vec<MessageId>> {
+    async fn change_timers(&self, tenant: Tenant, mut changes: Vec<TimerChange>) -> Result<Vec<MessageId>> {
         let ids = Some(changes.iter().map(|(id, _)| *id).collect());
-        checked(&Which { ids, ..Which::default() })?;
+        checked(&TimerFilter { ids, ..TimerFilter::default() })?;
         let mut done: Vec<MessageId> = Vec::new();
         for _ in 0..TRIES {
             let request = (tenant, changes.clone());
@@ -99,7 +99,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] when a filter is not a name.
-    pub fn timer_ids(&self, tenant: Tenant, which: Which, limit: usize) -> VerbFuture<'_, Vec<MessageId>> {
+    pub fn timer_ids(
+        &self,
+        tenant: Tenant,
+        which: TimerFilter,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<MessageId>> {
         VerbFuture::new(async move {
             checked(&which)?;
             self.of(tenant)
@@ -111,13 +116,13 @@ impl Store {
     }
 }
 
-fn checked(which: &Which) -> Result<()> {
+fn checked(which: &TimerFilter) -> Result<()> {
     let mut problems = Problems::default();
     which.check("", &mut problems);
     problems.into_result()
 }
 
-async fn find(tx: &mut Tx, tenant: Tenant, which: &Which, limit: usize) -> Result<Vec<MessageId>> {
+async fn find(tx: &mut Tx, tenant: Tenant, which: &TimerFilter, limit: usize) -> Result<Vec<MessageId>> {
     if let Some(ids) = &which.ids {
         return Ok(ids.clone());
     }
@@ -163,7 +168,7 @@ const IDS_OF_STORY: &str = concat!(
 );
 
 /// A timer that was taken out of where it waited.
-struct Taken {
+struct TakenTimer {
     message: i64,
     lane: i64,
     due_at: i64,
@@ -171,14 +176,14 @@ struct Taken {
     from_work: bool,
 }
 
-impl Taken {
+impl TakenTimer {
     fn read(row: &Row, from_work: bool) -> Result<Self> {
         let (message, lane, due_at) = (row.int(0)?, row.int(1)?, row.int(2)?);
         Ok(Self { message, lane, due_at, key: row.maybe_text(3)?, from_work })
     }
 }
 
-async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<MessageId>> {
+async fn change(tx: &mut Tx, tenant: Tenant, changes: &[TimerChange]) -> Result<Vec<MessageId>> {
     let now = tx.now().await?;
     let wanted: BTreeMap<i64, Option<Timestamp>> = changes.iter().map(|(id, due)| (id.0, *due)).collect();
     let mut taken = take_work(tx, tenant, wanted.keys().copied().collect(), now).await?;
@@ -188,7 +193,7 @@ async fn change(tx: &mut Tx, tenant: Tenant, changes: &[Change]) -> Result<Vec<M
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    let new_due = |t: &Taken| wanted.get(&t.message).copied().flatten().map(Timestamp::as_micros);
+    let new_due = |t: &TakenTimer| wanted.get(&t.message).copied().flatten().map(Timestamp::as_micros);
     write_down(tx, tenant, now, &taken, new_due).await?;
     put_back(tx, &taken, new_due).await?;
     // A follower was not the head of a sequence.
@@ -297,23 +302,23 @@ async fn statements(tx: &mut Tx) -> Result<&'static Statements> {
     Ok(if tx.has_component(Component::Jobs).await? { &WITH_JOBS } else { &WITHOUT_JOBS })
 }
 
-async fn take_work(tx: &mut Tx, tenant: Tenant, ids: Vec<i64>, now: Timestamp) -> Result<Vec<Taken>> {
+async fn take_work(tx: &mut Tx, tenant: Tenant, ids: Vec<i64>, now: Timestamp) -> Result<Vec<TakenTimer>> {
     let values = [tenant.id().into(), Value::Ints(&ids), now.into()];
     let statements = statements(tx).await?;
     let rows = tx.query(tx.dialect().pick(statements.take_locked, statements.take), &values).await?;
-    rows.iter().map(|row| Taken::read(row, true)).collect()
+    rows.iter().map(|row| TakenTimer::read(row, true)).collect()
 }
 
 /// Followers are deleted under the lock of their sequence: no other transaction makes one of them head
 /// meanwhile.
-async fn take_followers(tx: &mut Tx, tenant: Tenant, ids: &[i64], now: Timestamp) -> Result<Vec<Taken>> {
+async fn take_followers(tx: &mut Tx, tenant: Tenant, ids: &[i64], now: Timestamp) -> Result<Vec<TakenTimer>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let values = [tenant.id().into(), Value::Ints(ids), now.into()];
     let sql = statements(tx).await?.followers;
     let rows = tx.query(sql, &values).await?;
-    let found = rows.iter().map(|row| Taken::read(row, false)).collect::<Result<Vec<_>>>()?;
+    let found = rows.iter().map(|row| TakenTimer::read(row, false)).collect::<Result<Vec<_>>>()?;
     lock_heads(tx, found.iter().filter_map(|t| Some((t.lane, t.key.as_deref()?)))).await?;
     let places: Vec<Vec<Value<'_>>> = found
         .iter()
@@ -329,11 +334,11 @@ async fn write_down(
     tx: &mut Tx,
     tenant: Tenant,
     now: Timestamp,
-    taken: &[Taken],
-    new_due: impl Fn(&Taken) -> Option<i64>,
+    taken: &[TakenTimer],
+    new_due: impl Fn(&TakenTimer) -> Option<i64>,
 ) -> Result<()> {
     let mut seen = HashSet::new();
-    let first: Vec<&Taken> = taken.iter().filter(|t| seen.insert(t.message)).collect();
+    let first: Vec<&TakenTimer> = taken.iter().filter(|t| seen.insert(t.message)).collect();
     let ids: Vec<i64> = first.iter().map(|t| t.message).collect();
     let due: Vec<i64> = first.iter().map(|t| new_due(t).unwrap_or(t.due_at)).collect();
     let gone: Vec<i64> = first.iter().map(|t| i64::from(new_due(t).is_none())).collect();
@@ -355,8 +360,12 @@ const WRITE_ONE: &str = "insert into punctual.timer_change (tenant_id, at, messa
     values ($1, $2, $3, $4, $5)";
 
 /// Moved timers wait again, at their new time.
-async fn put_back(tx: &mut Tx, taken: &[Taken], new_due: impl Fn(&Taken) -> Option<i64>) -> Result<()> {
-    let moved: Vec<(&Taken, i64)> = taken.iter().filter_map(|t| Some((t, new_due(t)?))).collect();
+async fn put_back(
+    tx: &mut Tx,
+    taken: &[TakenTimer],
+    new_due: impl Fn(&TakenTimer) -> Option<i64>,
+) -> Result<()> {
+    let moved: Vec<(&TakenTimer, i64)> = taken.iter().filter_map(|t| Some((t, new_due(t)?))).collect();
     if moved.is_empty() {
         return Ok(());
     }
