@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p punctual --example lease_singleton`
 
-use punctual::jobs::run::lease::Attempt;
+use punctual::jobs::run::lease::CandidateOutcome;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
 use punctual::{Engine, FencingToken, Tenant};
@@ -36,7 +36,7 @@ async fn instance(
 ) -> Result<FencingToken, punctual::Error> {
     let engine = Engine::builder(url).owner(name).open().await?;
     let lease = engine.lease(Tenant::DEFAULT, "ledger").duration(Duration::from_secs(5));
-    let Attempt::Acquired(guard) = lease.acquire_within(Duration::from_secs(60)).await? else {
+    let CandidateOutcome::Acquired(guard) = lease.acquire_within(Duration::from_secs(60)).await? else {
         return Err(punctual::Error::Conflict("the others never stopped".into()));
     };
     println!("{name} holds the lease under token {}", guard.token());

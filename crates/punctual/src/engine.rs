@@ -58,8 +58,8 @@ use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::receipts::EarlyReceipts;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::Templates;
-use crate::jobs::run::lease::Candidate;
-use crate::jobs::run::plan::Planner;
+use crate::jobs::run::lease::LeaseCandidate;
+use crate::jobs::run::plan::JobPlanner;
 use crate::operate::run::prune::{Pruner, RetentionSettings};
 use crate::operate::store::storage::StorageStatus;
 use crate::queue::rules::message::NewMessage;
@@ -263,8 +263,8 @@ impl Engine {
     /// A candidate for the lease of this name: one holder at a time, across processes. Needs
     /// no loops.
     #[must_use]
-    pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> Candidate {
-        Candidate::new(self.store().clone(), tenant, name, self.inner.worker.owner.as_str())
+    pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> LeaseCandidate {
+        LeaseCandidate::new(self.store().clone(), tenant, name, self.inner.worker.owner.as_str())
     }
 
     /// Wakes the engine after work was written by other means, such as a transaction of the host's own.
@@ -369,7 +369,7 @@ impl Loops {
         let components = inner.components;
         if components.has(Component::Jobs) {
             let (store, wake) = (store.clone(), wake.clone());
-            let planner = move || Planner::new(store.clone(), wake.clone(), poll_max);
+            let planner = move || JobPlanner::new(store.clone(), wake.clone(), poll_max);
             self.run("job planner", planner, stop);
         }
         if components.has(Component::Outbox) {

@@ -38,7 +38,7 @@ pub use database::store::Store;
 pub use delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage};
 pub use delivery::run::sandbox::Sandbox;
 pub use engine::Engine;
-pub use jobs::rules::job::{Misfire, NewJob, Overlap};
+pub use jobs::rules::job::{MisfirePolicy, NewJob, OverlapPolicy};
 pub use jobs::run::lease::LeaseGuard;
 pub use queue::rules::inbox::InboxDelivery;
 pub use queue::rules::message::{Entity, Message, NewMessage};

@@ -9,7 +9,7 @@ use punctual::base::outcome::PutOutcome;
 use punctual::jobs::rules::timetable::Timetable;
 use punctual::jobs::store::jobs::JobState;
 use punctual::jobs::store::runs::Run;
-use punctual::{Engine, Error, Misfire, NewJob, Overlap, Problems, RunId, Tenant, Timestamp};
+use punctual::{Engine, Error, MisfirePolicy, NewJob, OverlapPolicy, Problems, RunId, Tenant, Timestamp};
 use serde_json::{Value, json};
 
 /// An error's characters in the table; `--json` has all of them.
@@ -186,8 +186,8 @@ impl One {
 impl Definition {
     async fn run(self, everywhere: &Everywhere) -> Outcome {
         let mut problems = Problems::default();
-        let misfire = Misfire::parse(&self.misfire).map_err(|said| problems.push("--misfire", said));
-        let overlap = Overlap::parse(&self.overlap).map_err(|said| problems.push("--overlap", said));
+        let misfire = MisfirePolicy::parse(&self.misfire).map_err(|said| problems.push("--misfire", said));
+        let overlap = OverlapPolicy::parse(&self.overlap).map_err(|said| problems.push("--overlap", said));
         let job = NewJob::new(&self.topic, &self.cron)
             .time_zone(&self.zone)
             .payload(&self.payload)

@@ -8,7 +8,7 @@ use super::table::Table;
 use super::{Everywhere, print_json, print_line, words};
 use punctual::base::duration;
 use punctual::base::random;
-use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, ReleaseOutcome, RenewOutcome};
 use punctual::{FencingToken, Store};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -155,15 +155,15 @@ async fn acquire(store: &Store, one: One, owner: Option<String>, as_json: bool) 
     let tenant = one.of.find(store).await?;
     let owner = owner.unwrap_or_else(own_name);
     match store.acquire_lease(tenant, &one.name, &owner, one.length).await? {
-        Acquisition::Acquired(lease) => say(&lease, as_json),
-        Acquisition::Held(lease) => return Err(held_by(&lease)),
+        AcquireOutcome::Acquired(lease) => say(&lease, as_json),
+        AcquireOutcome::Held(lease) => return Err(held_by(&lease)),
     }
     Ok(())
 }
 
 impl Held {
-    fn holding(&self) -> Holding {
-        Holding { name: self.one.name.clone(), owner: self.owner.clone(), token: FencingToken(self.token) }
+    fn holding(&self) -> LeaseHold {
+        LeaseHold { name: self.one.name.clone(), owner: self.owner.clone(), token: FencingToken(self.token) }
     }
 
     fn lost(&self) -> Failure {
@@ -177,8 +177,8 @@ impl Held {
 async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
     let tenant = held.one.of.find(store).await?;
     match store.renew_lease(tenant, held.holding(), held.one.length).await? {
-        Renewal::Renewed(lease) => say(&lease, as_json),
-        Renewal::Lost => return Err(held.lost()),
+        RenewOutcome::Renewed(lease) => say(&lease, as_json),
+        RenewOutcome::Lost => return Err(held.lost()),
     }
     Ok(())
 }
@@ -186,9 +186,9 @@ async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
 async fn release(store: &Store, held: Held, as_json: bool) -> Outcome {
     let tenant = held.one.of.find(store).await?;
     match store.release_lease(tenant, held.holding()).await? {
-        Release::Released if as_json => print_json(&json!({"released": true})),
-        Release::Released => print_line(&format!("{} is free", held.one.name)),
-        Release::Lost => return Err(held.lost()),
+        ReleaseOutcome::Released if as_json => print_json(&json!({"released": true})),
+        ReleaseOutcome::Released => print_line(&format!("{} is free", held.one.name)),
+        ReleaseOutcome::Lost => return Err(held.lost()),
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::database::clock::ClockMode;
 use crate::database::tx::VerbFuture;
 use crate::delivery::run::receipts::EarlyReceipts;
 use crate::engine::Engine;
-use crate::jobs::run::plan::Planner;
+use crate::jobs::run::plan::JobPlanner;
 use crate::operate::run::prune::Pruner;
 use crate::queue::run::executor::WorkCounts;
 use crate::queue::run::inbox::InboxPruner;
@@ -114,7 +114,7 @@ impl Engine {
     async fn step_now(&self, batch: usize) -> Result<Stepped> {
         let mut total = Stepped::default();
         let (store, wake) = (self.store().clone(), self.inner.worker.wake.clone());
-        let mut planner = Planner::new(store.clone(), wake.clone(), self.inner.worker.poll_max);
+        let mut planner = JobPlanner::new(store.clone(), wake.clone(), self.inner.worker.poll_max);
         let mut reaper = Reaper::new(store, wake);
         let (worker, executors) = (Arc::clone(&self.inner.worker), self.inner.executors.clone());
         let mut worker = WorkerLoop::in_turn(worker, executors, batch);

@@ -7,7 +7,7 @@ use punctual::access::store::tenants::NewTenant;
 use punctual::base::id::{FencingToken, LaneId, Token};
 use punctual::database::clock::ClockMode;
 use punctual::database::store::Store;
-use punctual::jobs::store::leases::Holding;
+use punctual::jobs::store::leases::LeaseHold;
 use punctual::queue::store::inbox::{InboxBeginOutcome, InboxRetention, ProcessingOutcome};
 use punctual::queue::store::settle::{SettleAction, Settlement};
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn an_error_in_pruning_leaves_nothing(t: &Bench) {
 
 async fn an_error_in_a_verb_on_a_lease_leaves_nothing(t: &Bench) {
     shake!(t, "acquire_lease", |s| s.acquire_lease(TENANT, "report", "a", LEASE));
-    let held = Holding { name: "report".into(), owner: "a".into(), token: FencingToken(1) };
+    let held = LeaseHold { name: "report".into(), owner: "a".into(), token: FencingToken(1) };
     t.advance(seconds(1)).await;
     shake!(t, "acquire_lease that is held", |s| s.acquire_lease(TENANT, "report", "b", LEASE));
     shake!(t, "renew_lease", |s| s.renew_lease(TENANT, held.clone(), LEASE));

@@ -6,7 +6,7 @@ use punctual::InboxDelivery;
 use punctual::base::clock::Timestamp;
 use punctual::base::id::FencingToken;
 use punctual::base::random;
-use punctual::jobs::store::leases::{Acquisition, Holding, Release, Renewal};
+use punctual::jobs::store::leases::{AcquireOutcome, LeaseHold, ReleaseOutcome, RenewOutcome};
 use punctual::queue::rules::inbox::InboxStatus;
 use punctual::queue::store::inbox::{InboxBeginOutcome, InboxFilter, InboxTicket, ProcessingOutcome};
 use punctual::queue::store::settle::SettleOutcome;
@@ -65,7 +65,7 @@ impl Held {
         self.by.as_ref().filter(|(_, until)| *until > now).map(|(owner, _)| owner.as_str())
     }
 
-    fn holds(&self, held: &Holding, now: Timestamp) -> bool {
+    fn holds(&self, held: &LeaseHold, now: Timestamp) -> bool {
         held.token == FencingToken(self.token) && self.holder(now) == Some(&held.owner)
     }
 }
@@ -74,7 +74,7 @@ impl Held {
 async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
     let mut dice = Dice::new();
     let mut model = Leases::default();
-    let mut known: Vec<Holding> = Vec::new();
+    let mut known: Vec<LeaseHold> = Vec::new();
     for step in 0..STEPS {
         let (now, length) = (t.now().await, seconds(1 + dice.below(4) as u64));
         let (name, owner) = (*dice.pick(&["x", "y"]), *dice.pick(&["a", "b", "c"]));
@@ -89,12 +89,12 @@ async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
                 let first = Held { token: model.floor, by: None, until: now };
                 let held = model.rows.entry(name.into()).or_insert(first);
                 let free = held.holder(now).is_none();
-                let (Acquisition::Acquired(lease) | Acquisition::Held(lease)) = &said;
-                assert_eq!(matches!(said, Acquisition::Acquired(_)), free, "step {step}: {said:?}");
+                let (AcquireOutcome::Acquired(lease) | AcquireOutcome::Held(lease)) = &said;
+                assert_eq!(matches!(said, AcquireOutcome::Acquired(_)), free, "step {step}: {said:?}");
                 if free {
                     let until = now.plus(length);
                     *held = Held { token: held.token + 1, by: Some((owner.into(), until)), until };
-                    known.push(Holding { name: name.into(), owner: owner.into(), token: lease.token });
+                    known.push(LeaseHold { name: name.into(), owner: owner.into(), token: lease.token });
                 }
                 assert_eq!((lease.token.0, lease.holder()), (held.token, held.holder(now)), "step {step}");
             }
@@ -102,7 +102,7 @@ async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
                 let holding = dice.pick(&known).clone();
                 let held = model.rows.get_mut(&holding.name).filter(|held| held.holds(&holding, now));
                 let said = t.store().renew_lease(TENANT, holding.clone(), length).await.unwrap();
-                assert_eq!(matches!(said, Renewal::Renewed(_)), held.is_some(), "step {step}: {said:?}");
+                assert_eq!(matches!(said, RenewOutcome::Renewed(_)), held.is_some(), "step {step}: {said:?}");
                 if let Some(held) = held {
                     held.until = now.plus(length);
                     held.by = Some((holding.owner, held.until));
@@ -112,7 +112,7 @@ async fn plt_10_leases_do_what_the_model_does(t: &Bench) {
                 let holding = dice.pick(&known).clone();
                 let held = model.rows.get_mut(&holding.name).filter(|held| held.holds(&holding, now));
                 let said = t.store().release_lease(TENANT, holding.clone()).await.unwrap();
-                assert_eq!(said == Release::Released, held.is_some(), "step {step}");
+                assert_eq!(said == ReleaseOutcome::Released, held.is_some(), "step {step}");
                 if let Some(held) = held {
                     held.by = None;
                 }

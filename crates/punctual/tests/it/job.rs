@@ -8,9 +8,9 @@ use punctual::base::limits;
 use punctual::base::outcome::PutOutcome;
 use punctual::database::store::Store;
 use punctual::jobs::store::jobs::{DeletedJob, Job, JobState};
-use punctual::jobs::store::plan::Planned;
+use punctual::jobs::store::plan::PlanOutcome;
 use punctual::jobs::store::runs::{Run, RunStatus};
-use punctual::{Error, NewJob, Overlap, Timestamp};
+use punctual::{Error, NewJob, OverlapPolicy, Timestamp};
 
 cases![
     plt_21_putting_the_same_job_again_changes_nothing,
@@ -52,7 +52,7 @@ impl Bench {
         time(text)
     }
 
-    pub async fn plan(&self) -> Planned {
+    pub async fn plan(&self) -> PlanOutcome {
         plan_with(self.store()).await
     }
 
@@ -71,8 +71,8 @@ impl Bench {
 }
 
 /// Plans until nothing is due; answers all that was done.
-pub async fn plan_with(store: &Store) -> Planned {
-    let mut all = Planned::default();
+pub async fn plan_with(store: &Store) -> PlanOutcome {
+    let mut all = PlanOutcome::default();
     loop {
         let planned = store.plan_jobs().await.unwrap();
         if planned.jobs == 0 {
@@ -95,7 +95,7 @@ async fn plt_21_putting_the_same_job_again_changes_nothing(t: &Bench) {
     let (put, _) = t.store().put_job(TENANT, "nightly", hourly()).await.unwrap();
     assert_eq!(put, PutOutcome::Same);
     before.assert_equals(&t.dump().await, "the same definition");
-    let other = hourly().payload("[1]").overlap(Overlap::Skip);
+    let other = hourly().payload("[1]").overlap(OverlapPolicy::Skip);
     let (put, job) = t.store().put_job(TENANT, "nightly", other).await.unwrap();
     assert_eq!((put, job.version), (PutOutcome::Changed, 2));
     assert_eq!(job.next_due, Some(time("2026-05-14T06:00:00Z")), "its timetable is the same");
@@ -118,7 +118,7 @@ async fn plt_21_a_disabled_job_is_not_planned(t: &Bench) {
     let job = t.store().enable_job(TENANT, "nightly", false).await.unwrap();
     assert_eq!((job.enabled, job.next_due), (false, None));
     t.at("2026-05-14T09:30:00Z").await;
-    assert_eq!(t.plan().await, Planned::default());
+    assert_eq!(t.plan().await, PlanOutcome::default());
     // A process that declares its job again does not undo what an operator did.
     let job = t.job("nightly", hourly()).await;
     assert!(!job.enabled);
@@ -192,7 +192,7 @@ async fn plt_21_a_deleted_job_takes_its_waiting_runs_along(t: &Bench) {
 
 /// PLT-21: what is in flight ends by itself.
 async fn plt_21_deleting_while_in_flight_lets_the_run_end(t: &Bench) {
-    t.job("nightly", hourly().overlap(Overlap::Queue)).await;
+    t.job("nightly", hourly().overlap(OverlapPolicy::Queue)).await;
     t.trigger("nightly").await;
     t.trigger("nightly").await;
     let lane = t.lane("reports").await;

@@ -7,7 +7,7 @@ use punctual::base::clock::Timestamp;
 use punctual::base::id::FencingToken;
 use punctual::base::tenant::Tenant;
 use punctual::database::store::Store;
-use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, ReleaseOutcome, RenewOutcome};
 use punctual::operate::run::prune::{Pruner, RetentionSettings};
 use punctual::testing::TemporaryStore;
 use std::time::Duration;
@@ -37,26 +37,26 @@ cases![
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-pub async fn acquire(store: &Store, name: &str, owner: &str) -> Acquisition {
+pub async fn acquire(store: &Store, name: &str, owner: &str) -> AcquireOutcome {
     store.acquire_lease(TENANT, name, owner, LEASE).await.unwrap()
 }
 
 async fn acquired(t: &Bench, name: &str, owner: &str) -> Lease {
     match acquire(t.store(), name, owner).await {
-        Acquisition::Acquired(lease) => lease,
-        Acquisition::Held(lease) => panic!("{name} should be free, but is {lease:?}"),
+        AcquireOutcome::Acquired(lease) => lease,
+        AcquireOutcome::Held(lease) => panic!("{name} should be free, but is {lease:?}"),
     }
 }
 
 async fn refused(t: &Bench, name: &str, owner: &str) -> Lease {
     match acquire(t.store(), name, owner).await {
-        Acquisition::Acquired(lease) => panic!("{name} should be held, but was given: {lease:?}"),
-        Acquisition::Held(lease) => lease,
+        AcquireOutcome::Acquired(lease) => panic!("{name} should be held, but was given: {lease:?}"),
+        AcquireOutcome::Held(lease) => lease,
     }
 }
 
-pub fn holding(lease: &Lease) -> Holding {
-    Holding { name: lease.name.clone(), owner: lease.owner.clone(), token: lease.token }
+pub fn holding(lease: &Lease) -> LeaseHold {
+    LeaseHold { name: lease.name.clone(), owner: lease.owner.clone(), token: lease.token }
 }
 
 /// PLT-10: with a fencing token and the server's time.
@@ -100,7 +100,7 @@ async fn plt_10_the_token_grows_with_each_acquisition(t: &Bench) {
             t.advance(LEASE).await;
         } else {
             let released = t.store().release_lease(TENANT, holding(&lease)).await.unwrap();
-            assert_eq!(released, Release::Released);
+            assert_eq!(released, ReleaseOutcome::Released);
         }
     }
 }
@@ -122,7 +122,7 @@ async fn plt_10_a_renewal_moves_the_end(t: &Bench) {
     for _ in 0..3 {
         t.advance(LEASE - seconds(1)).await;
         let renewed = t.store().renew_lease(TENANT, holding(&lease), LEASE).await.unwrap();
-        let Renewal::Renewed(renewed) = renewed else { panic!("it is held") };
+        let RenewOutcome::Renewed(renewed) = renewed else { panic!("it is held") };
         assert_eq!(renewed.token, lease.token, "a renewal is no new holding");
         assert_eq!(renewed.expires_at, t.now().await.plus(LEASE));
         assert_eq!(renewed.acquired_at, lease.acquired_at);
@@ -132,20 +132,20 @@ async fn plt_10_a_renewal_moves_the_end(t: &Bench) {
 
 /// Everything that holds nothing: an older token, another's token or name, a lease that
 /// ended or was released, and one that never was.
-async fn stale(t: &Bench) -> Vec<Holding> {
+async fn stale(t: &Bench) -> Vec<LeaseHold> {
     let old = acquired(t, "report", "a").await;
     t.advance(LEASE).await;
     let held = acquired(t, "report", "b").await;
     let given_back = acquired(t, "given-back", "a").await;
     t.store().release_lease(TENANT, holding(&given_back)).await.unwrap();
     let ended = t.store().acquire_lease(TENANT, "ended", "a", seconds(1)).await.unwrap();
-    let Acquisition::Acquired(ended) = ended else { panic!("it is free") };
+    let AcquireOutcome::Acquired(ended) = ended else { panic!("it is free") };
     t.advance(seconds(1)).await;
     vec![
         holding(&old),
-        Holding { owner: "a".into(), ..holding(&held) },
-        Holding { token: FencingToken(held.token.0 + 1), ..holding(&held) },
-        Holding { name: "Report".into(), ..holding(&held) },
+        LeaseHold { owner: "a".into(), ..holding(&held) },
+        LeaseHold { token: FencingToken(held.token.0 + 1), ..holding(&held) },
+        LeaseHold { name: "Report".into(), ..holding(&held) },
         holding(&given_back),
         holding(&ended),
     ]
@@ -157,7 +157,7 @@ async fn plt_10_a_stale_renewal_changes_nothing(t: &Bench) {
     let before = t.dump().await;
     for held in stale {
         let said = t.store().renew_lease(TENANT, held.clone(), LEASE).await.unwrap();
-        assert_eq!(said, Renewal::Lost, "{held:?}");
+        assert_eq!(said, RenewOutcome::Lost, "{held:?}");
         before.assert_equals(&t.dump().await, "a stale renewal");
     }
 }
@@ -168,7 +168,7 @@ async fn plt_10_a_stale_release_changes_nothing(t: &Bench) {
     let before = t.dump().await;
     for held in stale {
         let said = t.store().release_lease(TENANT, held.clone()).await.unwrap();
-        assert_eq!(said, Release::Lost, "{held:?}");
+        assert_eq!(said, ReleaseOutcome::Lost, "{held:?}");
         before.assert_equals(&t.dump().await, "a stale release");
     }
 }
@@ -202,11 +202,11 @@ async fn plt_10_another_tenants_lease_is_another_lease(t: &Bench) {
     let mine = acquired(t, "report", "a").await;
     let before = t.dump().await;
     assert_eq!(t.store().lease(acme, "report").await.unwrap(), None);
-    assert_eq!(t.store().renew_lease(acme, holding(&mine), LEASE).await.unwrap(), Renewal::Lost);
-    assert_eq!(t.store().release_lease(acme, holding(&mine)).await.unwrap(), Release::Lost);
+    assert_eq!(t.store().renew_lease(acme, holding(&mine), LEASE).await.unwrap(), RenewOutcome::Lost);
+    assert_eq!(t.store().release_lease(acme, holding(&mine)).await.unwrap(), ReleaseOutcome::Lost);
     before.assert_equals(&t.dump().await, "another tenant's word");
     let theirs = t.store().acquire_lease(acme, "report", "b", LEASE).await.unwrap();
-    assert!(matches!(theirs, Acquisition::Acquired(lease) if lease.token == FencingToken(1)));
+    assert!(matches!(theirs, AcquireOutcome::Acquired(lease) if lease.token == FencingToken(1)));
 }
 
 /// PLT-29
@@ -235,12 +235,12 @@ async fn plt_10_of_many_at_once_one_acquires(t: &Bench) {
         let said = tasks.join_all().await;
         let winners: Vec<&Lease> = said
             .iter()
-            .filter_map(|a| if let Acquisition::Acquired(l) = a { Some(l) } else { None })
+            .filter_map(|a| if let AcquireOutcome::Acquired(l) = a { Some(l) } else { None })
             .collect();
         assert_eq!(winners.len(), 1, "round {round}: {said:?}");
         assert_eq!(winners[0].token, FencingToken(round));
         for told in &said {
-            let (Acquisition::Acquired(lease) | Acquisition::Held(lease)) = told;
+            let (AcquireOutcome::Acquired(lease) | AcquireOutcome::Held(lease)) = told;
             assert_eq!(lease.holder(), Some(winners[0].owner.as_str()), "all are told who has it");
         }
         t.advance(LEASE).await;
@@ -258,7 +258,7 @@ async fn plt_10_renewing_beside_acquiring_one_wins(t: &Bench) {
         let renewing = async { a.renew_lease(TENANT, held, LEASE).await.unwrap() };
         let (renewed, other) = tokio::join!(renewing, acquire(&b, "report", "b"));
         let (renewed, taken) =
-            (matches!(renewed, Renewal::Renewed(_)), matches!(other, Acquisition::Acquired(_)));
+            (matches!(renewed, RenewOutcome::Renewed(_)), matches!(other, AcquireOutcome::Acquired(_)));
         assert_eq!((renewed, taken), (!late, late), "round {round}");
         t.advance(LEASE).await;
     }
@@ -272,13 +272,13 @@ async fn plt_10_releasing_beside_acquiring_leaves_one_holder(t: &Bench) {
         let held = holding(&lease);
         let releasing = async { a.release_lease(TENANT, held).await.unwrap() };
         let (released, other) = tokio::join!(releasing, acquire(&b, "report", "b"));
-        assert_eq!(released, Release::Released, "round {round}: nobody else could release it");
+        assert_eq!(released, ReleaseOutcome::Released, "round {round}: nobody else could release it");
         let now = t.store().lease(TENANT, "report").await.unwrap().unwrap();
         match other {
-            Acquisition::Acquired(taken) => {
+            AcquireOutcome::Acquired(taken) => {
                 assert_eq!((now.holder(), now.token), (Some("b"), taken.token));
             }
-            Acquisition::Held(shown) => {
+            AcquireOutcome::Held(shown) => {
                 assert_eq!((now.holder(), shown.token), (None, lease.token));
             }
         }
@@ -346,7 +346,7 @@ async fn plt_8_a_token_grows_also_after_its_lease_was_deleted(t: &Bench) {
     let new = NewTenant { slug: "acme".into(), name: "Acme".into(), ..NewTenant::default() };
     let other = t.store().create_tenant(new).await.unwrap().tenant;
     let theirs = t.store().acquire_lease(other, "often", "a", LEASE).await.unwrap();
-    assert!(matches!(theirs, Acquisition::Acquired(lease) if lease.token == FencingToken(1)));
+    assert!(matches!(theirs, AcquireOutcome::Acquired(lease) if lease.token == FencingToken(1)));
 }
 
 /// PLT-8, PLT-10: an acquisition that waits for the deletion of its row has read the floor before it rose.
@@ -356,7 +356,7 @@ async fn plt_8_a_token_grows_also_beside_a_deletion(t: &Bench) {
     for round in 0..200 {
         let (acquired, deleted) =
             tokio::join!(acquire(t.store(), "report", "a"), other.prune_leases(Duration::ZERO));
-        let Acquisition::Acquired(lease) = acquired else { panic!("{acquired:?}") };
+        let AcquireOutcome::Acquired(lease) = acquired else { panic!("{acquired:?}") };
         assert!(lease.token > last, "round {round}: {lease:?} after {last:?}, {deleted:?}");
         let stored = t.store().lease(TENANT, "report").await.unwrap();
         assert_eq!(stored.map(|stored| stored.token), Some(lease.token), "round {round}");

@@ -9,7 +9,7 @@ use crate::cli::Everywhere;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::serve::signals::asked_to_stop;
 use punctual::LeaseGuard;
-use punctual::jobs::run::lease::Attempt;
+use punctual::jobs::run::lease::CandidateOutcome;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -41,8 +41,8 @@ impl Run {
         let owner = self.owner.clone().unwrap_or_else(own_name);
         let candidate = engine.lease(tenant, &self.one.name).owner(owner).duration(self.one.length);
         let guard = match candidate.acquire_within(self.wait).await? {
-            Attempt::Acquired(guard) => guard,
-            Attempt::Held(lease) => {
+            CandidateOutcome::Acquired(guard) => guard,
+            CandidateOutcome::Held(lease) => {
                 held_by(&lease).report(everywhere.json);
                 return Ok(ExitCode::from(self.held_code));
             }

@@ -13,7 +13,7 @@ use punctual::base::limits::PREVIEW_ITEMS_MAX;
 use punctual::jobs::rules::job::check_job_name;
 use punctual::jobs::store::jobs::JobState;
 use punctual::jobs::store::runs::Run;
-use punctual::{Misfire, NewJob, Overlap, Problems, RunId, Timestamp};
+use punctual::{MisfirePolicy, NewJob, OverlapPolicy, Problems, RunId, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -201,12 +201,12 @@ fn read_job(name: &str, input: &Input) -> Answer<NewJob> {
         job = job.payload(payload.to_string());
     }
     job.enabled = read.flag("enabled");
-    match read.text("misfire").map(|word| Misfire::parse(&word)) {
+    match read.text("misfire").map(|word| MisfirePolicy::parse(&word)) {
         Some(Ok(policy)) => job = job.misfire(policy),
         Some(Err(said)) => read.wrong("misfire", said),
         None => {}
     }
-    match read.text("overlap").map(|word| Overlap::parse(&word)) {
+    match read.text("overlap").map(|word| OverlapPolicy::parse(&word)) {
         Some(Ok(policy)) => job = job.overlap(policy),
         Some(Err(said)) => read.wrong("overlap", said),
         None => {}

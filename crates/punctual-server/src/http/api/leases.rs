@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use punctual::base::limits;
 use punctual::base::name::check_name;
-use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, ReleaseOutcome, RenewOutcome};
 use punctual::{FencingToken, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -104,8 +104,8 @@ pub async fn acquire(
     problems.into_result()?;
     let said = app.engine.store().acquire_lease(caller.tenant, &name.0, &owner, duration).await?;
     let (lease, acquired) = match said {
-        Acquisition::Acquired(lease) => (lease, true),
-        Acquisition::Held(lease) => (lease, false),
+        AcquireOutcome::Acquired(lease) => (lease, true),
+        AcquireOutcome::Held(lease) => (lease, false),
     };
     Ok(Json(Acquired {
         acquired,
@@ -128,8 +128,8 @@ pub async fn renew(
 ) -> Answer<Json<Shown>> {
     let (held, duration) = read_holding(name, &input, &["owner", "fencingToken", "seconds"])?;
     match app.engine.store().renew_lease(caller.tenant, held.clone(), duration).await? {
-        Renewal::Renewed(lease) => Ok(Json(shown(lease))),
-        Renewal::Lost => Err(lost(&held)),
+        RenewOutcome::Renewed(lease) => Ok(Json(shown(lease))),
+        RenewOutcome::Lost => Err(lost(&held)),
     }
 }
 
@@ -145,12 +145,12 @@ pub async fn release(
 ) -> Answer<Json<Value>> {
     let (held, _) = read_holding(name, &input, &["owner", "fencingToken"])?;
     match app.engine.store().release_lease(caller.tenant, held.clone()).await? {
-        Release::Released => Ok(Json(json!({"released": true}))),
-        Release::Lost => Err(lost(&held)),
+        ReleaseOutcome::Released => Ok(Json(json!({"released": true}))),
+        ReleaseOutcome::Lost => Err(lost(&held)),
     }
 }
 
-fn lost(held: &Holding) -> Failure {
+fn lost(held: &LeaseHold) -> Failure {
     Failure::conflict(format!(
         "fencing token {} of `{}` does not hold the lease `{}`: it ended, was released, or is another's; \
          acquire it again",
@@ -158,7 +158,7 @@ fn lost(held: &Holding) -> Failure {
     ))
 }
 
-fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> Answer<(Holding, Duration)> {
+fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> Answer<(LeaseHold, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -169,7 +169,7 @@ fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> Answer<(Holdi
     let token = read.whole("fencingToken", 1..=most).and_then(|n| i64::try_from(n).ok()).unwrap_or(0);
     let duration = seconds(&mut read);
     problems.into_result()?;
-    Ok((Holding { name: name.0, owner, token: FencingToken(token) }, duration))
+    Ok((LeaseHold { name: name.0, owner, token: FencingToken(token) }, duration))
 }
 
 fn seconds(read: &mut Fields<'_, '_>) -> Duration {

@@ -14,7 +14,7 @@ use crate::queue::rules::message::check_published_topic;
 
 /// The policy for occurrences that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Misfire {
+pub enum MisfirePolicy {
     /// The last of them is run, late; the others are not.
     #[default]
     RunOnce,
@@ -26,7 +26,7 @@ pub enum Misfire {
 
 /// The policy for an occurrence while an earlier run is still going.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overlap {
+pub enum OverlapPolicy {
     /// The occurrence is run beside it.
     #[default]
     Allow,
@@ -36,7 +36,7 @@ pub enum Overlap {
     Queue,
 }
 
-impl Misfire {
+impl MisfirePolicy {
     /// All policies.
     pub const ALL: [Self; 3] = [Self::RunOnce, Self::RunAll, Self::Skip];
 
@@ -60,7 +60,7 @@ impl Misfire {
     }
 }
 
-impl Overlap {
+impl OverlapPolicy {
     /// All policies.
     pub const ALL: [Self; 3] = [Self::Allow, Self::Skip, Self::Queue];
 
@@ -104,9 +104,9 @@ pub struct NewJob {
     /// Whether the job is planned; `None` leaves that as it is (a new job is enabled).
     pub enabled: Option<bool>,
     /// The policy for occurrences that were missed.
-    pub misfire: Misfire,
+    pub misfire: MisfirePolicy,
     /// The policy while an earlier run is still going.
-    pub overlap: Overlap,
+    pub overlap: OverlapPolicy,
 }
 
 impl NewJob {
@@ -119,8 +119,8 @@ impl NewJob {
             time_zone: crate::base::zone::DEFAULT.into(),
             payload: "{}".into(),
             enabled: None,
-            misfire: Misfire::default(),
-            overlap: Overlap::default(),
+            misfire: MisfirePolicy::default(),
+            overlap: OverlapPolicy::default(),
         }
     }
 
@@ -140,14 +140,14 @@ impl NewJob {
 
     /// Sets the misfire policy.
     #[must_use]
-    pub const fn misfire(mut self, policy: Misfire) -> Self {
+    pub const fn misfire(mut self, policy: MisfirePolicy) -> Self {
         self.misfire = policy;
         self
     }
 
     /// Sets the overlap policy.
     #[must_use]
-    pub const fn overlap(mut self, policy: Overlap) -> Self {
+    pub const fn overlap(mut self, policy: OverlapPolicy) -> Self {
         self.overlap = policy;
         self
     }
@@ -187,7 +187,7 @@ pub fn check_job_name(name: &str, problems: &mut Problems) {
 
 /// Occurrences that were not run, reported in one row of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missed {
+pub struct MissedRuns {
     /// The last of them.
     pub last: Timestamp,
     /// Why, in words.
@@ -196,32 +196,32 @@ pub struct Missed {
 
 /// The plan for a job that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct JobPlan {
     /// Occurrences that are run, in their order.
     pub run: Vec<Timestamp>,
     /// Those that are not.
-    pub missed: Option<Missed>,
+    pub missed: Option<MissedRuns>,
     /// When the job is due again.
     pub next: Option<Timestamp>,
 }
 
 /// Decides about a job whose next occurrence was `due`, at the moment `now`.
 #[must_use]
-pub fn plan(timetable: &Timetable, due: Timestamp, now: Timestamp, policy: Misfire) -> Plan {
+pub fn plan(timetable: &Timetable, due: Timestamp, now: Timestamp, policy: MisfirePolicy) -> JobPlan {
     let next = timetable.next_after(now.max(due));
     let last = timetable.last_within(due, now);
     if last.is_none() && now.since(due) <= limits::MISFIRE_GRACE {
-        return Plan { run: vec![due], missed: None, next };
+        return JobPlan { run: vec![due], missed: None, next };
     }
     let last = last.unwrap_or(due);
     let run = match policy {
-        Misfire::RunOnce => vec![last],
-        Misfire::RunAll => latest(timetable, due, last),
-        Misfire::Skip if now.since(last) <= limits::MISFIRE_GRACE => vec![last],
-        Misfire::Skip => Vec::new(),
+        MisfirePolicy::RunOnce => vec![last],
+        MisfirePolicy::RunAll => latest(timetable, due, last),
+        MisfirePolicy::Skip if now.since(last) <= limits::MISFIRE_GRACE => vec![last],
+        MisfirePolicy::Skip => Vec::new(),
     };
     let missed = missed(timetable, due, run.first().copied(), last, policy);
-    Plan { run, missed, next }
+    JobPlan { run, missed, next }
 }
 
 /// The occurrences from `due` to `last`; only the latest ones if there are too many.
@@ -255,8 +255,8 @@ fn missed(
     due: Timestamp,
     run: Option<Timestamp>,
     last: Timestamp,
-    policy: Misfire,
-) -> Option<Missed> {
+    policy: MisfirePolicy,
+) -> Option<MissedRuns> {
     let end = match run {
         Some(run) if run == due => return None,
         Some(run) => timetable.last_within(due, Timestamp::from_micros(run.as_micros() - 1)).unwrap_or(due),
@@ -269,9 +269,9 @@ fn missed(
         n => format!("{n} occurrences from {due} to {end} were"),
     };
     let rule = match policy {
-        Misfire::RunOnce => "only the last one is run (misfire: runOnce)",
-        Misfire::RunAll => "there are too many to run them all (misfire: runAll)",
-        Misfire::Skip => "what was missed is not run (misfire: skip)",
+        MisfirePolicy::RunOnce => "only the last one is run (misfire: runOnce)",
+        MisfirePolicy::RunAll => "there are too many to run them all (misfire: runAll)",
+        MisfirePolicy::Skip => "what was missed is not run (misfire: skip)",
     };
-    Some(Missed { last: end, reason: format!("{what} missed while nothing was planned; {rule}") })
+    Some(MissedRuns { last: end, reason: format!("{what} missed while nothing was planned; {rule}") })
 }

@@ -22,18 +22,18 @@ const TRY_MIN: Duration = Duration::from_millis(50);
 
 /// The length of a lease, and when within it the guard renews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rhythm {
+pub struct LeaseTiming {
     duration: Duration,
     renew_percent: u8,
 }
 
-impl Default for Rhythm {
+impl Default for LeaseTiming {
     fn default() -> Self {
         Self { duration: limits::LEASE_DEFAULT, renew_percent: limits::LEASE_RENEW_PERCENT }
     }
 }
 
-impl Rhythm {
+impl LeaseTiming {
     /// A lease of this length, renewed when this part of it has passed.
     ///
     /// # Errors
@@ -106,14 +106,14 @@ mod tests {
     /// PLT-11: at the share named, or up to a tenth of that earlier.
     #[test]
     fn plt_11_a_renewal_comes_at_its_share_or_a_little_earlier() {
-        let rhythm = Rhythm::new(SECONDS(100), 60).unwrap();
+        let rhythm = LeaseTiming::new(SECONDS(100), 60).unwrap();
         for seed in 0..5_000 {
             let after = rhythm.renew_after(seed);
             assert!(after <= SECONDS(60) && after >= SECONDS(54), "{after:?}");
         }
         assert_eq!(rhythm.renew_after(0), SECONDS(60));
         assert_eq!(rhythm.renew_after(1_000), SECONDS(54));
-        assert_eq!(Rhythm::default().renew_after(0), SECONDS(18), "60 % of 30 s");
+        assert_eq!(LeaseTiming::default().renew_after(0), SECONDS(18), "60 % of 30 s");
     }
 
     /// PLT-11: whatever the share, a renewal and a second try fit in before the end is near.
@@ -121,7 +121,7 @@ mod tests {
     fn plt_11_a_second_try_fits_in() {
         for percent in limits::LEASE_RENEW_PERCENT_RANGE {
             for duration in [limits::LEASE_MIN, SECONDS(30), limits::LEASE_MAX] {
-                let rhythm = Rhythm::new(duration, percent).unwrap();
+                let rhythm = LeaseTiming::new(duration, percent).unwrap();
                 let left = rhythm.safe_for().checked_sub(rhythm.renew_after(0)).unwrap();
                 assert!(patience(left) + rhythm.retry_pause() <= left, "{duration:?} at {percent} %");
                 assert!(rhythm.safe_for() < duration);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_cannot_work_is_refused_with_every_problem() {
-        let said = Rhythm::new(Duration::ZERO, 81).unwrap_err().to_string();
+        let said = LeaseTiming::new(Duration::ZERO, 81).unwrap_err().to_string();
         assert!(said.contains("duration: must be between") && said.contains("renewPercent: "), "{said}");
         let said = check("", "x ", SECONDS(100_000)).unwrap_err().to_string();
         for part in ["name: ", "owner: ", "seconds: "] {

@@ -19,9 +19,9 @@ use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
-use crate::jobs::rules::lease::{Rhythm, check, patience};
+use crate::jobs::rules::lease::{LeaseTiming, check, patience};
 use crate::jobs::run::gauge;
-use crate::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use crate::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, ReleaseOutcome, RenewOutcome};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -48,7 +48,7 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct LeaseCandidate {
     store: Store,
     tenant: Tenant,
     name: String,
@@ -59,14 +59,14 @@ pub struct Candidate {
 
 /// The outcome of an attempt.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum CandidateOutcome {
     /// The lease is held.
     Acquired(LeaseGuard),
     /// Another owner holds it, or another guard of the same owner.
     Held(Lease),
 }
 
-impl Candidate {
+impl LeaseCandidate {
     /// A candidate for a lease of the usual length.
     #[must_use]
     pub fn new(store: Store, tenant: Tenant, name: impl Into<String>, owner: impl Into<String>) -> Self {
@@ -105,8 +105,8 @@ impl Candidate {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; or when the database does not answer.
-    pub async fn try_acquire(&self) -> Result<Attempt> {
-        let rhythm = Rhythm::new(self.duration, self.renew_percent)?;
+    pub async fn try_acquire(&self) -> Result<CandidateOutcome> {
+        let rhythm = LeaseTiming::new(self.duration, self.renew_percent)?;
         check(&self.name, &self.owner, self.duration)?;
         let candidate = self.clone();
         // In a task of its own: a caller that goes away half-way leaves a guard that is dropped, and not a
@@ -118,38 +118,38 @@ impl Candidate {
     /// Waits for the lease, at most this long.
     ///
     /// # Errors
-    /// As [`Candidate::try_acquire`].
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Attempt> {
+    /// As [`LeaseCandidate::try_acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<CandidateOutcome> {
         let since = monotonic();
         loop {
             let held = match self.try_acquire().await? {
-                Attempt::Held(held) => held,
-                acquired @ Attempt::Acquired(_) => return Ok(acquired),
+                CandidateOutcome::Held(held) => held,
+                acquired @ CandidateOutcome::Acquired(_) => return Ok(acquired),
             };
             let left = limit.saturating_sub(since.elapsed());
             if left.is_zero() {
-                return Ok(Attempt::Held(held));
+                return Ok(CandidateOutcome::Held(held));
             }
             let ends_in = held.expires_at.since(held.now).max(Duration::from_millis(1));
             tokio::time::sleep(ends_in.min(limits::LEASE_LOOK).min(left)).await;
         }
     }
 
-    async fn acquire(self, rhythm: Rhythm) -> Result<Attempt> {
+    async fn acquire(self, rhythm: LeaseTiming) -> Result<CandidateOutcome> {
         let sent = monotonic();
         let acquired = self.store.acquire_lease(self.tenant, &self.name, &self.owner, self.duration).await?;
         let lease = match acquired {
-            Acquisition::Acquired(lease) => lease,
-            Acquisition::Held(lease) => return Ok(Attempt::Held(lease)),
+            AcquireOutcome::Acquired(lease) => lease,
+            AcquireOutcome::Held(lease) => return Ok(CandidateOutcome::Held(lease)),
         };
-        let held = Holding { name: self.name, owner: self.owner, token: lease.token };
-        Ok(Attempt::Acquired(LeaseGuard::begin(self.store, self.tenant, held, rhythm, sent)))
+        let held = LeaseHold { name: self.name, owner: self.owner, token: lease.token };
+        Ok(CandidateOutcome::Acquired(LeaseGuard::begin(self.store, self.tenant, held, rhythm, sent)))
     }
 }
 
 /// Why a lease is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LeaseLoss {
     /// No renewal was confirmed before the end: another may hold it soon.
     Unconfirmed,
     /// The database says that the token holds nothing any more.
@@ -160,15 +160,15 @@ pub enum Loss {
 
 /// The belief of a guard in its lease.
 #[derive(Clone, Copy, Debug)]
-struct Belief {
+struct LeaseBelief {
     /// The lease is surely held until then.
     until: Monotonic,
-    lost: Option<Loss>,
+    lost: Option<LeaseLoss>,
 }
 
-impl Belief {
-    fn loss(&self) -> Option<Loss> {
-        self.lost.or_else(|| (monotonic() >= self.until).then_some(Loss::Unconfirmed))
+impl LeaseBelief {
+    fn loss(&self) -> Option<LeaseLoss> {
+        self.lost.or_else(|| (monotonic() >= self.until).then_some(LeaseLoss::Unconfirmed))
     }
 }
 
@@ -176,24 +176,24 @@ impl Belief {
 /// the database can be reached; [`LeaseGuard::release`] says whether it was.
 #[derive(Debug)]
 pub struct LeaseGuard {
-    held: Holding,
+    held: LeaseHold,
     watch: LeaseWatch,
-    asks: mpsc::UnboundedSender<Ask>,
+    asks: mpsc::UnboundedSender<LeaseRequest>,
 }
 
 /// Reports a guard's loss; cheap to clone, for tasks that must stop then.
 #[derive(Clone, Debug)]
-pub struct LeaseWatch(watch::Receiver<Belief>);
+pub struct LeaseWatch(watch::Receiver<LeaseBelief>);
 
 #[derive(Debug)]
-enum Ask {
+enum LeaseRequest {
     Renew(oneshot::Sender<Result<()>>),
-    Release(oneshot::Sender<Result<Release>>),
+    Release(oneshot::Sender<Result<ReleaseOutcome>>),
 }
 
 impl LeaseWatch {
     /// Waits until the lease is lost or may be; from then on it is.
-    pub async fn lost(&self) -> Loss {
+    pub async fn lost(&self) -> LeaseLoss {
         let mut belief = self.0.clone();
         loop {
             let now = *belief.borrow_and_update();
@@ -218,16 +218,16 @@ impl LeaseWatch {
 
     /// Why it is lost, if it is.
     #[must_use]
-    pub fn loss(&self) -> Option<Loss> {
+    pub fn loss(&self) -> Option<LeaseLoss> {
         self.0.borrow().loss()
     }
 }
 
 impl LeaseGuard {
-    fn begin(store: Store, tenant: Tenant, held: Holding, rhythm: Rhythm, sent: Monotonic) -> Self {
-        let (belief, watch) = watch::channel(Belief { until: sent + rhythm.safe_for(), lost: None });
+    fn begin(store: Store, tenant: Tenant, held: LeaseHold, rhythm: LeaseTiming, sent: Monotonic) -> Self {
+        let (belief, watch) = watch::channel(LeaseBelief { until: sent + rhythm.safe_for(), lost: None });
         let (asks, asked) = mpsc::unbounded_channel();
-        let keeper = Keeper { store, tenant, held: held.clone(), rhythm, belief, asks: asked };
+        let keeper = LeaseRenewer { store, tenant, held: held.clone(), rhythm, belief, asks: asked };
         tokio::spawn(keeper.run(sent));
         Self { held, watch: LeaseWatch(watch), asks }
     }
@@ -257,7 +257,7 @@ impl LeaseGuard {
     }
 
     /// Waits until the lease is lost or may be.
-    pub async fn lost(&self) -> Loss {
+    pub async fn lost(&self) -> LeaseLoss {
         self.watch.lost().await
     }
 
@@ -282,7 +282,7 @@ impl LeaseGuard {
     /// which alone is no loss yet.
     pub async fn renew_now(&self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.asks.send(Ask::Renew(reply)).map_err(|_| gone())?;
+        self.asks.send(LeaseRequest::Renew(reply)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -302,18 +302,18 @@ impl LeaseGuard {
     ///
     /// # Errors
     /// When the database does not answer; the lease then ends by itself.
-    pub async fn release(self) -> Result<Release> {
+    pub async fn release(self) -> Result<ReleaseOutcome> {
         let (reply, answer) = oneshot::channel();
-        self.asks.send(Ask::Release(reply)).map_err(|_| gone())?;
+        self.asks.send(LeaseRequest::Release(reply)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }
 
-fn lost(name: &str, loss: Loss) -> Error {
+fn lost(name: &str, loss: LeaseLoss) -> Error {
     let why = match loss {
-        Loss::Unconfirmed => "may be lost: no renewal was confirmed before its end",
-        Loss::Refused => "is lost: the database says that it ended or is held by another",
-        Loss::Released => "was released",
+        LeaseLoss::Unconfirmed => "may be lost: no renewal was confirmed before its end",
+        LeaseLoss::Refused => "is lost: the database says that it ended or is held by another",
+        LeaseLoss::Released => "was released",
     };
     Error::Conflict(format!("the lease `{name}` {why}"))
 }
@@ -323,16 +323,16 @@ fn gone() -> Error {
 }
 
 /// The task behind a guard.
-struct Keeper {
+struct LeaseRenewer {
     store: Store,
     tenant: Tenant,
-    held: Holding,
-    rhythm: Rhythm,
-    belief: watch::Sender<Belief>,
-    asks: mpsc::UnboundedReceiver<Ask>,
+    held: LeaseHold,
+    rhythm: LeaseTiming,
+    belief: watch::Sender<LeaseBelief>,
+    asks: mpsc::UnboundedReceiver<LeaseRequest>,
 }
 
-impl Keeper {
+impl LeaseRenewer {
     async fn run(mut self, sent: Monotonic) {
         let mut renew_at = sent + self.rhythm.renew_after(random::seed());
         let last_word = loop {
@@ -344,12 +344,12 @@ impl Keeper {
                 biased;
                 () = until(belief.until) => {}
                 ask = self.asks.recv() => match ask {
-                    Some(Ask::Renew(reply)) => {
+                    Some(LeaseRequest::Renew(reply)) => {
                         let (next, answer) = self.renew().await;
                         renew_at = next;
                         reply.send(answer).ok();
                     }
-                    Some(Ask::Release(reply)) => break Some(reply),
+                    Some(LeaseRequest::Release(reply)) => break Some(reply),
                     None => break None,
                 },
                 () = until(renew_at) => renew_at = self.renew().await.0,
@@ -368,13 +368,13 @@ impl Keeper {
         let asked = self.store.renew_lease(self.tenant, self.held.clone(), self.rhythm.duration());
         let answer = tokio::time::timeout(patience(left), asked).await;
         let answer = match answer.unwrap_or_else(|_| Err(Error::Unavailable("no answer in time".into()))) {
-            Ok(Renewal::Renewed(_)) if self.believe_until(sent + self.rhythm.safe_for()) => {
+            Ok(RenewOutcome::Renewed(_)) if self.believe_until(sent + self.rhythm.safe_for()) => {
                 return (sent + self.rhythm.renew_after(random::seed()), Ok(()));
             }
-            Ok(Renewal::Renewed(_)) => Err(lost(&self.held.name, Loss::Unconfirmed)),
-            Ok(Renewal::Lost) => {
-                self.lose(Loss::Refused);
-                Err(lost(&self.held.name, Loss::Refused))
+            Ok(RenewOutcome::Renewed(_)) => Err(lost(&self.held.name, LeaseLoss::Unconfirmed)),
+            Ok(RenewOutcome::Lost) => {
+                self.lose(LeaseLoss::Refused);
+                Err(lost(&self.held.name, LeaseLoss::Refused))
             }
             Err(error) => {
                 tracing::info!(target: "punctual", lease = self.held.name, %error, "a renewal failed");
@@ -395,28 +395,28 @@ impl Keeper {
         })
     }
 
-    fn lose(&self, loss: Loss) {
+    fn lose(&self, loss: LeaseLoss) {
         self.belief.send_modify(|belief| belief.lost = belief.lost.or(Some(loss)));
     }
 
     /// Reports the loss of the lease, and waits until the holder has stopped. The lease is not released
     /// before that, or another owner could begin while the holder still stops.
-    async fn mourn(&mut self, loss: Loss) -> Option<oneshot::Sender<Result<Release>>> {
+    async fn mourn(&mut self, loss: LeaseLoss) -> Option<oneshot::Sender<Result<ReleaseOutcome>>> {
         self.lose(loss);
         gauge::lease_lost();
         tracing::warn!(target: "punctual", lease = self.held.name, token = %self.held.token, ?loss,
             "a lease is lost or may be");
         loop {
             match self.asks.recv().await {
-                Some(Ask::Renew(reply)) => _ = reply.send(Err(lost(&self.held.name, loss))),
-                Some(Ask::Release(reply)) => return Some(reply),
+                Some(LeaseRequest::Renew(reply)) => _ = reply.send(Err(lost(&self.held.name, loss))),
+                Some(LeaseRequest::Release(reply)) => return Some(reply),
                 None => return None,
             }
         }
     }
 
-    async fn release(&self) -> Result<Release> {
-        self.lose(Loss::Released);
+    async fn release(&self) -> Result<ReleaseOutcome> {
+        self.lose(LeaseLoss::Released);
         let asked = self.store.release_lease(self.tenant, self.held.clone());
         let late = || Error::Unavailable("no answer in time; the lease ends by itself".into());
         tokio::time::timeout(RELEASE_PATIENCE, asked).await.map_err(|_| late())?

@@ -18,14 +18,14 @@ const TAKEN: Duration = Duration::from_millis(20);
 
 /// The loop that plans.
 #[derive(Debug)]
-pub struct Planner {
+pub struct JobPlanner {
     store: Store,
     wake: Wake,
     poll: Duration,
     next: Duration,
 }
 
-impl Planner {
+impl JobPlanner {
     /// A planner that looks at least every `poll`, and wakes the dispatcher when there are runs.
     #[must_use]
     pub const fn new(store: Store, wake: Wake, poll: Duration) -> Self {
@@ -58,7 +58,7 @@ impl Planner {
     }
 }
 
-impl LoopBody for Planner {
+impl LoopBody for JobPlanner {
     async fn tick(&mut self) -> Result<()> {
         self.plan_all().await.map(|_| ())
     }

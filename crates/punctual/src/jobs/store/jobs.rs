@@ -14,7 +14,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
-use crate::jobs::rules::job::{Misfire, NewJob, Overlap};
+use crate::jobs::rules::job::{MisfirePolicy, NewJob, OverlapPolicy};
 use crate::jobs::rules::timetable::Timetable;
 use crate::jobs::store::runs;
 use crate::jobs::store::runs::RunStatus;
@@ -40,9 +40,9 @@ pub struct Job {
     /// Whether the job is planned.
     pub enabled: bool,
     /// The policy for occurrences that were missed.
-    pub misfire: Misfire,
+    pub misfire: MisfirePolicy,
     /// The policy while an earlier run is still going.
-    pub overlap: Overlap,
+    pub overlap: OverlapPolicy,
     /// When it is due next; `None` while it is disabled.
     pub next_due: Option<Timestamp>,
     /// How often its definition was changed, from 1.
@@ -190,8 +190,8 @@ pub(crate) fn read_job(row: &Row) -> Result<Job> {
         time_zone: row.text(5)?,
         payload: row.text(6)?,
         enabled: row.flag(7)?,
-        misfire: Misfire::parse(&row.text(8)?).map_err(unknown)?,
-        overlap: Overlap::parse(&row.text(9)?).map_err(unknown)?,
+        misfire: MisfirePolicy::parse(&row.text(8)?).map_err(unknown)?,
+        overlap: OverlapPolicy::parse(&row.text(9)?).map_err(unknown)?,
         next_due: row.maybe_time(10)?,
         version: row.int(11)?,
     })

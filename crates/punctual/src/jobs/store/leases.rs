@@ -60,7 +60,7 @@ impl Lease {
 
 /// One acquisition, by those who hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct LeaseHold {
     /// The lease's name.
     pub name: String,
     /// The owner that acquired it.
@@ -71,7 +71,7 @@ pub struct Holding {
 
 /// The outcome of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acquisition {
+pub enum AcquireOutcome {
     /// The lease is held now, under this token.
     Acquired(Lease),
     /// Another owner holds it, or the same owner does.
@@ -80,7 +80,7 @@ pub enum Acquisition {
 
 /// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Renewal {
+pub enum RenewOutcome {
     /// The lease is held for longer.
     Renewed(Lease),
     /// This token holds nothing any more; nothing was written.
@@ -89,7 +89,7 @@ pub enum Renewal {
 
 /// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseOutcome {
     /// Any owner may acquire the lease now.
     Released,
     /// This token holds nothing any more; nothing was written.
@@ -107,7 +107,7 @@ impl Store {
         name: &'a str,
         owner: &'a str,
         duration: Duration,
-    ) -> VerbFuture<'a, Acquisition> {
+    ) -> VerbFuture<'a, AcquireOutcome> {
         VerbFuture::new(async move {
             check(name, owner, duration)?;
             let request = (tenant, name.to_owned(), owner.to_owned(), duration);
@@ -123,7 +123,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a length that no lease has.
-    pub fn renew_lease(&self, tenant: Tenant, held: Holding, duration: Duration) -> VerbFuture<'_, Renewal> {
+    pub fn renew_lease(
+        &self,
+        tenant: Tenant,
+        held: LeaseHold,
+        duration: Duration,
+    ) -> VerbFuture<'_, RenewOutcome> {
         VerbFuture::new(async move {
             check(&held.name, &held.owner, duration)?;
             self.of(tenant)
@@ -135,7 +140,7 @@ impl Store {
     }
 
     /// Gives a lease back, if it is still held under this token.
-    pub fn release_lease(&self, tenant: Tenant, held: Holding) -> VerbFuture<'_, Release> {
+    pub fn release_lease(&self, tenant: Tenant, held: LeaseHold) -> VerbFuture<'_, ReleaseOutcome> {
         self.of(tenant).write((tenant, held), |tx, (tenant, held)| Box::pin(release(tx, *tenant, held)))
     }
 
@@ -178,30 +183,30 @@ async fn acquire(
     name: &str,
     owner: &str,
     duration: Duration,
-) -> Result<Acquisition> {
+) -> Result<AcquireOutcome> {
     let now = tx.now().await?;
     let row = tx.first(ACQUIRE, params![tenant.id(), name, owner, now, now.plus(duration)]).await?;
     if let Some(row) = row {
         let raised = if row.flag(7)? { prune::raise_token(tx, tenant, name).await? } else { None };
-        return Ok(Acquisition::Acquired(read(raised.as_ref().unwrap_or(&row), now)?));
+        return Ok(AcquireOutcome::Acquired(read(raised.as_ref().unwrap_or(&row), now)?));
     }
     let held = find(tx, tenant, name, now).await?;
-    held.map(Acquisition::Held)
+    held.map(AcquireOutcome::Held)
         .ok_or_else(|| crate::base::error::Error::Database(format!("the lease `{name}` vanished").into()))
 }
 
-async fn renew(tx: &mut Tx, tenant: Tenant, held: &Holding, duration: Duration) -> Result<Renewal> {
+async fn renew(tx: &mut Tx, tenant: Tenant, held: &LeaseHold, duration: Duration) -> Result<RenewOutcome> {
     let now = tx.now().await?;
     let values = params![tenant.id(), &held.name, &held.owner, held.token.0, now, now.plus(duration)];
     let row = tx.first(RENEW, values).await?;
-    row.map_or(Ok(Renewal::Lost), |row| read(&row, now).map(Renewal::Renewed))
+    row.map_or(Ok(RenewOutcome::Lost), |row| read(&row, now).map(RenewOutcome::Renewed))
 }
 
-async fn release(tx: &mut Tx, tenant: Tenant, held: &Holding) -> Result<Release> {
+async fn release(tx: &mut Tx, tenant: Tenant, held: &LeaseHold) -> Result<ReleaseOutcome> {
     let now = tx.now().await?;
     let values = params![tenant.id(), &held.name, &held.owner, held.token.0, now];
     let released = tx.execute(RELEASE, values).await? == 1;
-    Ok(if released { Release::Released } else { Release::Lost })
+    Ok(if released { ReleaseOutcome::Released } else { ReleaseOutcome::Lost })
 }
 
 async fn find(tx: &mut Tx, tenant: Tenant, name: &str, now: Timestamp) -> Result<Option<Lease>> {

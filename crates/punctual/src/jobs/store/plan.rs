@@ -15,7 +15,7 @@ use crate::database::value::{Value, params};
 use crate::jobs::rules::job;
 use crate::jobs::store::jobs::{Job, job_columns, read_job};
 use crate::jobs::store::runs;
-use crate::jobs::store::runs::{How, Start};
+use crate::jobs::store::runs::{NewRun, OccurrenceDecision};
 use std::time::Duration;
 
 /// Jobs that one transaction plans.
@@ -23,7 +23,7 @@ const PLAN_JOBS: i64 = 100;
 
 /// The result of a planning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlanOutcome {
     /// Jobs that were due.
     pub jobs: usize,
     /// Runs that were started.
@@ -38,7 +38,7 @@ pub struct Planned {
 
 /// When the planner has something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct PlanningTime {
     /// The authority's time.
     pub now: Timestamp,
     /// When the first job is due.
@@ -47,18 +47,18 @@ pub struct Due {
 
 impl Store {
     /// When the next job is due: one cheap question.
-    pub fn peek_jobs(&self) -> VerbFuture<'_, Due> {
+    pub fn peek_jobs(&self) -> VerbFuture<'_, PlanningTime> {
         self.read((), |tx, ()| {
             Box::pin(async move {
                 let now = planning_time(tx).await?;
                 let next = tx.first(FIRST_DUE, &[]).await?.map_or(Ok(None), |row| row.maybe_time(0))?;
-                Ok(Due { now, next })
+                Ok(PlanningTime { now, next })
             })
         })
     }
 
     /// Plans jobs that are due, a bounded number at a time.
-    pub fn plan_jobs(&self) -> VerbFuture<'_, Planned> {
+    pub fn plan_jobs(&self) -> VerbFuture<'_, PlanOutcome> {
         self.write((), |tx, ()| Box::pin(plan(tx)))
     }
 }
@@ -76,11 +76,11 @@ async fn planning_time(tx: &mut Tx) -> Result<Timestamp> {
     if tx.has(PlantedBug::CronPlannedByHostClock) { Ok(host_now()) } else { tx.now().await }
 }
 
-async fn plan(tx: &mut Tx) -> Result<Planned> {
+async fn plan(tx: &mut Tx) -> Result<PlanOutcome> {
     let now = planning_time(tx).await?;
     let rows = tx.query(DUE, params![now, PLAN_JOBS]).await?;
     let jobs = rows.iter().map(read_job).collect::<Result<Vec<_>>>()?;
-    let mut planned = Planned { jobs: jobs.len(), ..Planned::default() };
+    let mut planned = PlanOutcome { jobs: jobs.len(), ..PlanOutcome::default() };
     if jobs.is_empty() {
         return Ok(planned);
     }
@@ -93,10 +93,10 @@ async fn plan(tx: &mut Tx) -> Result<Planned> {
         moves.push(vec![job.id.0.into(), next.map(Timestamp::as_micros).into()]);
         for (scheduled_at, reason) in occurrences {
             let how = match reason {
-                Some(reason) => How::Skip(reason),
+                Some(reason) => OccurrenceDecision::Skip(reason),
                 None => going.entry(job.id).or_default().next(job.overlap),
             };
-            starts.push(Start { job, scheduled_at, planned: true, how });
+            starts.push(NewRun { job, scheduled_at, planned: true, how });
         }
     }
     let runs = runs::start(tx, &starts, now).await?;
@@ -127,15 +127,15 @@ fn cannot(error: &Error) -> String {
     format!("the job is not planned any more, put it again: {error}")
 }
 
-impl Planned {
-    fn count(&mut self, starts: &[Start<'_>], runs: &[Option<crate::base::id::RunId>], now: Timestamp) {
+impl PlanOutcome {
+    fn count(&mut self, starts: &[NewRun<'_>], runs: &[Option<crate::base::id::RunId>], now: Timestamp) {
         for (start, _) in starts.iter().zip(runs).filter(|(_, run)| run.is_some()) {
             match start.how {
-                How::Go => self.started += 1,
-                How::Queue => self.queued += 1,
-                How::Skip(_) => self.skipped += 1,
+                OccurrenceDecision::Go => self.started += 1,
+                OccurrenceDecision::Queue => self.queued += 1,
+                OccurrenceDecision::Skip(_) => self.skipped += 1,
             }
-            if !matches!(start.how, How::Skip(_)) {
+            if !matches!(start.how, OccurrenceDecision::Skip(_)) {
                 self.lateness.push(now.since(start.scheduled_at));
             }
         }

@@ -25,7 +25,7 @@ use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value, params};
-use crate::jobs::rules::job::Overlap;
+use crate::jobs::rules::job::OverlapPolicy;
 use crate::jobs::store::jobs::{DeletedJob, Job, job_columns, read_job};
 use crate::queue::rules::message::NewMessage;
 use crate::queue::store::messages;
@@ -39,57 +39,60 @@ pub const KIND: &str = "job-run";
 
 /// The decision about an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum OccurrenceDecision {
     Go,
     Queue,
     Skip(String),
 }
 
 /// A run to be.
-pub(crate) struct Start<'a> {
+pub(crate) struct NewRun<'a> {
     pub(crate) job: &'a Job,
     pub(crate) scheduled_at: Timestamp,
     pub(crate) planned: bool,
-    pub(crate) how: How,
+    pub(crate) how: OccurrenceDecision,
 }
 
 /// The unfinished runs of one job.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Going {
+pub(crate) struct UnfinishedRuns {
     open: i64,
     queued: i64,
 }
 
-impl Going {
+impl UnfinishedRuns {
     /// Decides about the next run, by the policy.
-    pub(crate) fn next(&mut self, policy: Overlap) -> How {
+    pub(crate) fn next(&mut self, policy: OverlapPolicy) -> OccurrenceDecision {
         let most = limits::QUEUED_RUNS_MAX;
         let busy = self.open + self.queued > 0;
         match policy {
-            Overlap::Skip if busy => How::Skip("an earlier run is still going (overlap: skip)".into()),
-            Overlap::Queue if self.queued >= most => {
-                How::Skip(format!("{most} runs wait already for an earlier one (overlap: queue)"))
+            OverlapPolicy::Skip if busy => {
+                OccurrenceDecision::Skip("an earlier run is still going (overlap: skip)".into())
             }
-            Overlap::Queue if busy => {
+            OverlapPolicy::Queue if self.queued >= most => OccurrenceDecision::Skip(format!(
+                "{most} runs wait already for an earlier one (overlap: queue)"
+            )),
+            OverlapPolicy::Queue if busy => {
                 self.queued += 1;
-                How::Queue
+                OccurrenceDecision::Queue
             }
             _ => {
                 self.open += 1;
-                How::Go
+                OccurrenceDecision::Go
             }
         }
     }
 }
 
 /// Reads the unfinished runs of these jobs, as far as their policies need them.
-pub(crate) async fn going(tx: &mut Tx, jobs: &[Job]) -> Result<HashMap<JobId, Going>> {
-    let ids: Vec<i64> = jobs.iter().filter(|j| j.overlap != Overlap::Allow).map(|j| j.id.0).collect();
+pub(crate) async fn going(tx: &mut Tx, jobs: &[Job]) -> Result<HashMap<JobId, UnfinishedRuns>> {
+    let ids: Vec<i64> = jobs.iter().filter(|j| j.overlap != OverlapPolicy::Allow).map(|j| j.id.0).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let rows = tx.query(GOING, &[Value::Ints(&ids)]).await?;
-    let read = |row: &Row| Ok((JobId(row.int(0)?), Going { open: row.int(1)?, queued: row.int(2)? }));
+    let read =
+        |row: &Row| Ok((JobId(row.int(0)?), UnfinishedRuns { open: row.int(1)?, queued: row.int(2)? }));
     rows.iter().map(read).collect()
 }
 
@@ -102,30 +105,30 @@ const GOING: &str = "select j.id, \
 pub(crate) async fn trigger(tx: &mut Tx, job: &Job, now: Timestamp) -> Result<RunId> {
     let mut going = going(tx, std::slice::from_ref(job)).await?;
     let how = going.entry(job.id).or_default().next(job.overlap);
-    let started = start(tx, &[Start { job, scheduled_at: now, planned: false, how }], now).await?;
+    let started = start(tx, &[NewRun { job, scheduled_at: now, planned: false, how }], now).await?;
     started.first().copied().flatten().ok_or_else(|| Error::Database("a run was not written".into()))
 }
 
 /// Writes runs, and the messages of those that go; `None` for an occurrence that has a run.
-pub(crate) async fn start(tx: &mut Tx, starts: &[Start<'_>], now: Timestamp) -> Result<Vec<Option<RunId>>> {
+pub(crate) async fn start(tx: &mut Tx, starts: &[NewRun<'_>], now: Timestamp) -> Result<Vec<Option<RunId>>> {
     let rows: Vec<Vec<Value<'_>>> = starts.iter().map(|start| start.row(now)).collect();
     let made = tx.each(INSERT, &rows).await?;
     let mut ids = Vec::with_capacity(made.len());
     for rows in &made {
         ids.push(rows.first().map(|row| row.int(0).map(RunId)).transpose()?);
     }
-    let going = starts.iter().zip(&ids).filter(|(start, _)| start.how == How::Go);
+    let going = starts.iter().zip(&ids).filter(|(start, _)| start.how == OccurrenceDecision::Go);
     let going: Vec<_> = going.filter_map(|(s, id)| Some((s.job, (*id)?, s.scheduled_at))).collect();
     send(tx, &going).await?;
     Ok(ids)
 }
 
-impl Start<'_> {
+impl NewRun<'_> {
     fn row(&self, now: Timestamp) -> Vec<Value<'_>> {
         let (status, reason) = match &self.how {
-            How::Go => ("pending", None),
-            How::Queue => ("queued", None),
-            How::Skip(reason) => ("skipped", Some(reason.as_str())),
+            OccurrenceDecision::Go => ("pending", None),
+            OccurrenceDecision::Queue => ("queued", None),
+            OccurrenceDecision::Skip(reason) => ("skipped", Some(reason.as_str())),
         };
         vec![
             self.job.tenant.id().into(),
@@ -187,15 +190,15 @@ fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
 
 /// The result of one item.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct RunEnding {
     pub(crate) message: MessageId,
     pub(crate) lane: LaneId,
     pub(crate) attempt: u32,
-    pub(crate) what: What,
+    pub(crate) what: ItemResult,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum ItemResult {
     /// The item is done, with this output.
     Done(Option<String>),
     /// The item is due again.
@@ -208,13 +211,18 @@ pub(crate) enum What {
 
 /// The claimer of the items, and the time of the claim.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Holder<'a> {
+pub(crate) struct ClaimHolder<'a> {
     pub(crate) owner: &'a str,
     pub(crate) claimed_at: Timestamp,
 }
 
 /// Writes the results of items that may be runs. A run that has ended makes way for one that waits.
-pub(crate) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], now: Timestamp) -> Result<()> {
+pub(crate) async fn note(
+    tx: &mut Tx,
+    holder: ClaimHolder<'_>,
+    endings: &[RunEnding],
+    now: Timestamp,
+) -> Result<()> {
     let messages: Vec<i64> = endings.iter().map(|e| e.message.0).collect();
     let rows = tx.query(JOBS_OF, &[Value::Ints(&messages)]).await?;
     if rows.is_empty() {
@@ -225,7 +233,7 @@ pub(crate) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
     let rows = tx.query(TAKE_JOBS, &[Value::Ints(&ids)]).await?;
     let jobs = rows.iter().map(read_job).collect::<Result<Vec<_>>>()?;
     let planning = planning_lanes(tx, endings.iter().map(|e| e.lane)).await?;
-    let common = |e: &Ending| -> Vec<Value<'_>> {
+    let common = |e: &RunEnding| -> Vec<Value<'_>> {
         if planning.contains(&e.lane) {
             return vec![e.message.0.into(), Value::Null, 0.into(), Value::Null];
         }
@@ -235,19 +243,19 @@ pub(crate) async fn note(tx: &mut Tx, holder: Holder<'_>, endings: &[Ending], no
     for ending in endings {
         let mut row = common(ending);
         match &ending.what {
-            What::Again(error) => {
+            ItemResult::Again(error) => {
                 row.push(error.as_str().into());
                 again.push(row);
             }
-            What::Done(output) => {
+            ItemResult::Done(output) => {
                 row.extend_from_slice(params![now, output.as_deref()]);
                 done.push(row);
             }
-            What::Dead(error) => {
+            ItemResult::Dead(error) => {
                 row.extend_from_slice(params![now, error.as_str()]);
                 dead.push(row);
             }
-            What::Dropped => dropped.push(vec![ending.message.0.into(), now.into()]),
+            ItemResult::Dropped => dropped.push(vec![ending.message.0.into(), now.into()]),
         }
     }
     tx.each(AGAIN, &again).await?;
@@ -313,7 +321,7 @@ const DROPPED: &str = "update punctual.run set ended_at = case when open = 1 the
 async fn release(tx: &mut Tx, job: &Job) -> Result<()> {
     let rows = tx.query(QUEUED, params![job.id.0, RELEASE_MAX]).await?;
     let Some(first) = rows.first() else { return Ok(()) };
-    let (busy, one_by_one) = (first.int(2)? > 0, job.overlap == Overlap::Queue);
+    let (busy, one_by_one) = (first.int(2)? > 0, job.overlap == OverlapPolicy::Queue);
     if busy && one_by_one {
         return Ok(());
     }

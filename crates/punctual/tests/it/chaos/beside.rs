@@ -7,7 +7,7 @@
 use super::history::{Event, whole};
 use super::worker::{Hired, LEASE};
 use crate::bench::TENANT;
-use punctual::jobs::run::lease::{Attempt, LeaseGuard};
+use punctual::jobs::run::lease::{CandidateOutcome, LeaseGuard};
 use punctual::queue::store::inbox::{InboxBeginOutcome, InboxTicket, ProcessingOutcome};
 use punctual::{Engine, Error, InboxDelivery};
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub async fn compete(hired: Arc<Hired>, engine: Engine) {
     for n in 0.. {
         let name = LEASES[n % LEASES.len()];
         match engine.lease(TENANT, name).duration(LEASE).try_acquire().await {
-            Ok(Attempt::Acquired(guard)) => hold(&hired, &mut host, guard).await,
-            Ok(Attempt::Held(_)) => {}
+            Ok(CandidateOutcome::Acquired(guard)) => hold(&hired, &mut host, guard).await,
+            Ok(CandidateOutcome::Held(_)) => {}
             Err(why) => hired.pen.note(&Event::Trouble { why: whole(&why) }),
         }
         tokio::time::sleep(AGAIN).await;

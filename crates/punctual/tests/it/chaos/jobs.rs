@@ -5,7 +5,7 @@ use super::operation::Operation;
 use crate::bench::TENANT;
 use punctual::database::store::Store;
 use punctual::testing::place::Rows;
-use punctual::{Misfire, NewJob, Overlap};
+use punctual::{MisfirePolicy, NewJob, OverlapPolicy};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ struct Kind {
     name: &'static str,
     every: i64,
     what: Operation,
-    overlap: Overlap,
+    overlap: OverlapPolicy,
 }
 
 const KINDS: [Kind; 3] = [
-    Kind { name: "beside", every: 1, what: Operation::Tick, overlap: Overlap::Allow },
-    Kind { name: "behind", every: 2, what: Operation::Tick, overlap: Overlap::Queue },
-    Kind { name: "doomed", every: 3, what: Operation::DoomedTick, overlap: Overlap::Allow },
+    Kind { name: "beside", every: 1, what: Operation::Tick, overlap: OverlapPolicy::Allow },
+    Kind { name: "behind", every: 2, what: Operation::Tick, overlap: OverlapPolicy::Queue },
+    Kind { name: "doomed", every: 3, what: Operation::DoomedTick, overlap: OverlapPolicy::Allow },
 ];
 
 /// What the database is asked for; more is added behind `where`.
@@ -41,7 +41,7 @@ pub async fn put(store: &Store) {
     for kind in &KINDS {
         let cron = format!("*/{} * * * * *", kind.every);
         let job = NewJob::new(kind.what.topic(), cron).payload(kind.what.payload().to_string());
-        let job = job.misfire(Misfire::RunAll).overlap(kind.overlap).enabled(false);
+        let job = job.misfire(MisfirePolicy::RunAll).overlap(kind.overlap).enabled(false);
         store.put_job(TENANT, kind.name, job).await.unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{assert_healthy, builder, engine, texts};
 use crate::bench::{Bench, TENANT, message, seconds};
-use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Renewal};
+use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, RenewOutcome};
 use punctual::jobs::store::runs::RunStatus;
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleOutcome;
@@ -22,19 +22,19 @@ cases![
 
 const LEASE: Duration = Duration::from_secs(30);
 
-async fn acquire(engine: &Engine, owner: &str) -> Acquisition {
+async fn acquire(engine: &Engine, owner: &str) -> AcquireOutcome {
     engine.store().acquire_lease(TENANT, "report", owner, LEASE).await.unwrap()
 }
 
 async fn acquired(engine: &Engine, owner: &str) -> Lease {
     match acquire(engine, owner).await {
-        Acquisition::Acquired(lease) => lease,
+        AcquireOutcome::Acquired(lease) => lease,
         held => panic!("{owner} should get the lease, but {held:?}"),
     }
 }
 
-fn holding(lease: &Lease) -> Holding {
-    Holding { name: lease.name.clone(), owner: lease.owner.clone(), token: lease.token }
+fn holding(lease: &Lease) -> LeaseHold {
+    LeaseHold { name: lease.name.clone(), owner: lease.owner.clone(), token: lease.token }
 }
 
 async fn advance(engine: &Engine, by: Duration) {
@@ -47,15 +47,15 @@ async fn plt_27_leases_work_alone(t: &Bench) {
     let place = Place::empty(t.backend).await.unwrap();
     let engine = engine(&place, &[Component::Leases]).await;
     let first = acquired(&engine, "a").await;
-    assert!(matches!(acquire(&engine, "b").await, Acquisition::Held(by) if by.owner == "a"));
+    assert!(matches!(acquire(&engine, "b").await, AcquireOutcome::Held(by) if by.owner == "a"));
     advance(&engine, seconds(20)).await;
     let renewed = engine.store().renew_lease(TENANT, holding(&first), LEASE).await.unwrap();
-    assert!(matches!(renewed, Renewal::Renewed(_)), "{renewed:?}");
+    assert!(matches!(renewed, RenewOutcome::Renewed(_)), "{renewed:?}");
     advance(&engine, LEASE + seconds(1)).await;
     let second = acquired(&engine, "b").await;
     assert!(second.token > first.token, "the fencing token grows");
     let lost = engine.store().renew_lease(TENANT, holding(&first), LEASE).await.unwrap();
-    assert_eq!(lost, Renewal::Lost, "who lost it renews nothing");
+    assert_eq!(lost, RenewOutcome::Lost, "who lost it renews nothing");
     advance(&engine, seconds(60 * 86_400)).await;
     assert_eq!(engine.store().leases(TENANT, "", 10).await.unwrap(), [], "it ended long ago");
     assert!(acquired(&engine, "c").await.token > second.token, "and its token is not given again");

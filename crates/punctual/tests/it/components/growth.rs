@@ -3,7 +3,7 @@
 use super::{CORE, builder, engine, expected, tables, texts};
 use crate::bench::{Bench, TENANT, message, seconds};
 use crate::migrate::schema;
-use punctual::jobs::store::leases::Acquisition;
+use punctual::jobs::store::leases::AcquireOutcome;
 use punctual::jobs::store::runs::RunStatus;
 use punctual::testing::Backend;
 use punctual::testing::place::Place;
@@ -37,10 +37,10 @@ async fn plt_27_a_database_of_leases_grows_to_all_and_keeps_its_rows(t: &Bench) 
     let leases = engine(&place, &[Component::Leases]).await;
     let hour = seconds(3_600);
     let held = leases.store().acquire_lease(TENANT, "report", "a", hour).await.unwrap();
-    let Acquisition::Acquired(held) = held else { panic!("nobody holds it") };
+    let AcquireOutcome::Acquired(held) = held else { panic!("nobody holds it") };
     let all = all_of_it(&place).await;
     let later = all.store().acquire_lease(TENANT, "report", "b", hour).await.unwrap();
-    assert!(matches!(later, Acquisition::Held(by) if by.token == held.token), "the lease is still held");
+    assert!(matches!(later, AcquireOutcome::Held(by) if by.token == held.token), "the lease is still held");
     all.enqueue_one(TENANT, message("t")).await.unwrap();
     // The process that was there before can do as much, although it serves less.
     leases.enqueue_one(TENANT, message("t")).await.unwrap();

@@ -5,8 +5,8 @@ use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now, monotonic};
 use punctual::database::fault::ConnectionStatus;
 use punctual::database::store::Store;
-use punctual::jobs::run::lease::{Attempt, Candidate, LeaseGuard, Loss};
-use punctual::jobs::store::leases::{Acquisition, Release};
+use punctual::jobs::run::lease::{CandidateOutcome, LeaseCandidate, LeaseGuard, LeaseLoss};
+use punctual::jobs::store::leases::{AcquireOutcome, ReleaseOutcome};
 use punctual::{Engine, Error};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -35,10 +35,10 @@ async fn engine(live: &Live) -> Engine {
     live.builder().open().await.unwrap()
 }
 
-async fn acquired(candidate: &Candidate) -> LeaseGuard {
+async fn acquired(candidate: &LeaseCandidate) -> LeaseGuard {
     match candidate.try_acquire().await.unwrap() {
-        Attempt::Acquired(guard) => guard,
-        Attempt::Held(by) => panic!("the lease should be free, but is {by:?}"),
+        CandidateOutcome::Acquired(guard) => guard,
+        CandidateOutcome::Held(by) => panic!("the lease should be free, but is {by:?}"),
     }
 }
 
@@ -62,8 +62,8 @@ async fn plt_11_a_guard_holds_and_releases(live: &Live) {
     assert_eq!(guard.while_held(async { 7 }).await.unwrap(), 7);
     let (watch, token) = (guard.watch(), guard.token());
     assert!(!watch.is_lost());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
-    assert_eq!(watch.lost().await, Loss::Released, "who watches is told");
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(watch.lost().await, LeaseLoss::Released, "who watches is told");
     let again = acquired(&engine.lease(TENANT, "report")).await;
     assert!(again.token() > token);
 }
@@ -83,9 +83,9 @@ async fn plt_11_a_lease_that_was_taken_away_is_noticed(live: &Live) {
     assert!(!guard.is_lost(), "nobody has asked yet");
     let said = guard.renew_now().await.unwrap_err();
     assert!(matches!(&said, Error::Conflict(text) if text.contains("`report` is lost")), "{said}");
-    assert_eq!(guard.lost().await, Loss::Refused);
+    assert_eq!(guard.lost().await, LeaseLoss::Refused);
     assert!(guard.ensure_held().is_err() && guard.renew_now().await.is_err(), "a loss is final");
-    assert_eq!(guard.release().await.unwrap(), Release::Lost);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Lost);
     let shown = engine.store().lease(TENANT, "report").await.unwrap().unwrap();
     assert_eq!(shown.holder(), Some("thief"), "and takes nothing from anybody");
 }
@@ -108,10 +108,10 @@ async fn plt_11_whoever_waits_gets_it_when_it_is_released(live: &Live) {
     let token = first.token();
     let second = candidate.clone().owner("second");
     let held = second.acquire_within(Duration::from_millis(20)).await.unwrap();
-    assert!(matches!(held, Attempt::Held(by) if by.owner == "first"), "patience has an end");
+    assert!(matches!(held, CandidateOutcome::Held(by) if by.owner == "first"), "patience has an end");
     let waiting = tokio::spawn(async move { second.acquire_within(SOON).await.unwrap() });
     first.release().await.unwrap();
-    let Attempt::Acquired(guard) = waiting.await.unwrap() else { panic!("it was released") };
+    let CandidateOutcome::Acquired(guard) = waiting.await.unwrap() else { panic!("it was released") };
     assert!(guard.token() > token);
 }
 
@@ -124,7 +124,7 @@ async fn plt_11_an_acquisition_that_nobody_awaits_is_given_back(live: &Live) {
     }
     // What was begun last may still be under way: who waits gets it all the same.
     let got = candidate.owner("last").acquire_within(SOON).await.unwrap();
-    assert!(matches!(got, Attempt::Acquired(_)), "{got:?}");
+    assert!(matches!(got, CandidateOutcome::Acquired(_)), "{got:?}");
 }
 
 /// PLT-10
@@ -133,7 +133,7 @@ async fn plt_11_of_one_owner_only_one_guard_holds(live: &Live) {
     let candidate = engine.lease(TENANT, "report");
     let guard = acquired(&candidate).await;
     let second = candidate.try_acquire().await.unwrap();
-    assert!(matches!(second, Attempt::Held(by) if by.token == guard.token()));
+    assert!(matches!(second, CandidateOutcome::Held(by) if by.token == guard.token()));
     guard.ensure_held().unwrap();
 }
 
@@ -153,7 +153,7 @@ async fn plt_11_a_guard_keeps_its_lease(live: &Live) {
     let since = monotonic();
     while since.elapsed() < 3 * SHORT {
         let other = engine.lease(TENANT, "report").owner("other").try_acquire().await.unwrap();
-        assert!(matches!(other, Attempt::Held(by) if by.token == guard.token()), "it is held");
+        assert!(matches!(other, CandidateOutcome::Held(by) if by.token == guard.token()), "it is held");
         guard.ensure_held().unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -165,7 +165,8 @@ async fn plt_11_a_short_outage_is_survived(live: &Live) {
     let engine = engine(live).await;
     for way in [ConnectionStatus::Refused, ConnectionStatus::Cut, ConnectionStatus::Deaf] {
         let (store, cut) = engine.store().with_cut();
-        let candidate = Candidate::new(store, TENANT, "report", "me").duration(2 * SHORT).renew_percent(10);
+        let candidate =
+            LeaseCandidate::new(store, TENANT, "report", "me").duration(2 * SHORT).renew_percent(10);
         let guard = acquired(&candidate).await;
         cut.set(way);
         // Long enough for the first renewal to go wrong, and too short for the end.
@@ -176,7 +177,7 @@ async fn plt_11_a_short_outage_is_survived(live: &Live) {
             guard.ensure_held().unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(guard.release().await.unwrap(), Release::Released, "{way:?}");
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released, "{way:?}");
     }
 }
 
@@ -188,7 +189,7 @@ async fn cut_off(n: u64, ours: Store, others: Store) -> Duration {
         [ConnectionStatus::Refused, ConnectionStatus::Cut, ConnectionStatus::Deaf][(n % 3) as usize],
     );
     let (store, cut) = ours.with_cut();
-    let guard = acquired(&Candidate::new(store, TENANT, name.clone(), "first").duration(SHORT)).await;
+    let guard = acquired(&LeaseCandidate::new(store, TENANT, name.clone(), "first").duration(SHORT)).await;
     let watch = guard.watch();
     let lost = tokio::spawn(async move {
         watch.lost().await;
@@ -199,8 +200,8 @@ async fn cut_off(n: u64, ours: Store, others: Store) -> Duration {
     cut.set(way);
     let taken: Timestamp = loop {
         match others.acquire_lease(TENANT, &name, "second", SHORT).await.unwrap() {
-            Acquisition::Acquired(lease) => break lease.acquired_at,
-            Acquisition::Held(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            AcquireOutcome::Acquired(lease) => break lease.acquired_at,
+            AcquireOutcome::Held(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     };
     // The database is on this machine: its clock is the host's.

@@ -5,7 +5,7 @@ use crate::bench::TENANT;
 use punctual::base::clock::monotonic;
 use punctual::engine::Builder;
 use punctual::jobs::store::runs::{Run, RunStatus};
-use punctual::{ClockMode, Engine, HandlerError, Misfire, NewJob, Overlap, Timestamp, Work};
+use punctual::{ClockMode, Engine, HandlerError, MisfirePolicy, NewJob, OverlapPolicy, Timestamp, Work};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn until_ended(engine: &Engine, name: &str, count: usize) -> Vec<Run> {
 }
 
 fn every_second(topic: &str) -> NewJob {
-    NewJob::new(topic, "* * * * * *").misfire(Misfire::RunAll)
+    NewJob::new(topic, "* * * * * *").misfire(MisfirePolicy::RunAll)
 }
 
 /// PLT-22: three engines plan the same job; each occurrence is one run, and handled once.
@@ -88,7 +88,7 @@ async fn plt_23_a_handler_hands_in_output(live: &Live) {
         work.hand_in(format!("{{\"attempt\":{}}}", work.attempt))?;
         if work.attempt == 1 { Err(HandlerError::retry("not yet")) } else { Ok(()) }
     };
-    let job = NewJob::new("t", "0 0 0 1 1 *").overlap(Overlap::Queue);
+    let job = NewJob::new("t", "0 0 0 1 1 *").overlap(OverlapPolicy::Queue);
     let engine = start(live.builder().handler("t", handler).job("yearly", job)).await;
     engine.trigger_job(TENANT, "yearly").await.unwrap();
     engine.trigger_job(TENANT, "yearly").await.unwrap();

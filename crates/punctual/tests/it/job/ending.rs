@@ -6,7 +6,7 @@ use crate::notification;
 use punctual::jobs::store::runs::{ENTITY, RunStatus};
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
-use punctual::{Overlap, Tenant};
+use punctual::{OverlapPolicy, Tenant};
 use serde_json::json;
 
 cases![
@@ -208,7 +208,7 @@ async fn plt_23_a_run_of_several_lanes_ends_with_the_last(t: &Bench) {
 /// PLT-23
 async fn plt_23_the_end_of_a_run_releases_the_next_however_it_ends(t: &Bench) {
     let lane = t.lane_with("reports", json!({"maxAttempts": 1})).await;
-    t.job("nightly", hourly().overlap(Overlap::Queue)).await;
+    t.job("nightly", hourly().overlap(OverlapPolicy::Queue)).await;
     for _ in 0..4 {
         t.trigger("nightly").await;
     }

@@ -3,10 +3,10 @@
 use super::{hourly, plan_with, time};
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::base::clock::host_now;
-use punctual::jobs::store::plan::Planned;
+use punctual::jobs::store::plan::PlanOutcome;
 use punctual::jobs::store::runs::RunStatus;
 use punctual::jobs::store::runs::RunStatus::{Pending, Queued, Skipped};
-use punctual::{Misfire, NewJob, Overlap};
+use punctual::{MisfirePolicy, NewJob, OverlapPolicy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ cases![
 async fn plt_22_a_run_goes_out_as_a_message_when_it_is_due(t: &Bench) {
     t.job("nightly", hourly().payload("{\"n\":1}")).await;
     t.at("2026-05-14T05:59:59.999999Z").await;
-    assert_eq!(t.plan().await, Planned::default(), "not early");
+    assert_eq!(t.plan().await, PlanOutcome::default(), "not early");
     t.at("2026-05-14T06:00:00.25Z").await;
     let planned = t.plan().await;
     assert_eq!((planned.jobs, planned.started, planned.skipped), (1, 1, 0));
     assert_eq!(planned.lateness, [std::time::Duration::from_millis(250)]);
-    assert_eq!(t.plan().await, Planned::default(), "once");
+    assert_eq!(t.plan().await, PlanOutcome::default(), "once");
     let lane = t.lane("reports").await;
     let item = t.claim_one(lane).await;
     let due = time("2026-05-14T06:00:00Z");
@@ -46,7 +46,7 @@ async fn plt_22_a_run_goes_out_as_a_message_when_it_is_due(t: &Bench) {
 /// PLT-22: eight planners on four handles, 20 jobs, 30 occurrences each.
 async fn plt_22_many_planners_make_one_run_for_each_occurrence(t: &Bench) {
     for n in 0..20 {
-        t.job(&format!("job-{n}"), hourly().misfire(Misfire::RunAll)).await;
+        t.job(&format!("job-{n}"), hourly().misfire(MisfirePolicy::RunAll)).await;
     }
     let stores = Arc::new([t.another().await, t.another().await, t.another().await, t.another().await]);
     for hour in [6, 7, 8, 20, 23] {
@@ -105,8 +105,8 @@ async fn plt_22_a_host_that_is_years_off_plans_by_the_database(t: &Bench) {
 
 /// PLT-22: down from 05:13 until some moment, with an hourly job.
 async fn plt_22_what_is_missed_is_run_as_the_policy_says(t: &Bench) {
-    use Misfire::{RunAll, RunOnce, Skip};
-    type Case = (Misfire, &'static str, &'static [&'static str], Option<&'static str>);
+    use MisfirePolicy::{RunAll, RunOnce, Skip};
+    type Case = (MisfirePolicy, &'static str, &'static [&'static str], Option<&'static str>);
     let table: [Case; 9] = [
         (
             RunOnce,
@@ -150,7 +150,7 @@ async fn plt_22_what_is_missed_is_run_as_the_policy_says(t: &Bench) {
 
 /// PLT-22: three days without a planner, and a job for every minute.
 async fn plt_22_run_all_is_bounded_and_says_so(t: &Bench) {
-    t.job("often", NewJob::new("reports", "0 * * * * *").misfire(Misfire::RunAll)).await;
+    t.job("often", NewJob::new("reports", "0 * * * * *").misfire(MisfirePolicy::RunAll)).await;
     let now = t.at("2026-05-17T05:13:30Z").await;
     let planned = t.plan().await;
     assert_eq!((planned.started, planned.skipped), (1_000, 1));
@@ -168,9 +168,9 @@ async fn plt_22_run_all_is_bounded_and_says_so(t: &Bench) {
 async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
     let lane = t.lane("reports").await;
     let table = [
-        (Overlap::Allow, [Pending, Pending, Pending]),
-        (Overlap::Skip, [Pending, Skipped, Skipped]),
-        (Overlap::Queue, [Pending, Queued, Queued]),
+        (OverlapPolicy::Allow, [Pending, Pending, Pending]),
+        (OverlapPolicy::Skip, [Pending, Skipped, Skipped]),
+        (OverlapPolicy::Queue, [Pending, Queued, Queued]),
     ];
     for (policy, want) in table {
         t.at("2026-05-14T05:13:00Z").await;
@@ -187,7 +187,8 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
             t.say(std::slice::from_ref(item), punctual::queue::store::settle::SettleAction::Ack).await;
         }
         // What was queued comes one by one, in its order.
-        let waited = if policy == Overlap::Queue { t.runs(name).await.split_off(1) } else { Vec::new() };
+        let waited =
+            if policy == OverlapPolicy::Queue { t.runs(name).await.split_off(1) } else { Vec::new() };
         for run in &waited {
             let item = t.claim_one(lane).await;
             assert_eq!(item.message.occurred_at, run.scheduled_at, "{name}");
@@ -199,7 +200,7 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
         t.store().delete_job(TENANT, name).await.unwrap();
     }
     // A trigger follows the policy as well.
-    t.job("alone", hourly().overlap(Overlap::Skip)).await;
+    t.job("alone", hourly().overlap(OverlapPolicy::Skip)).await;
     t.trigger("alone").await;
     t.trigger("alone").await;
     assert_eq!(t.statuses("alone").await, [Pending, Skipped]);
@@ -209,7 +210,8 @@ async fn plt_23_runs_overlap_as_the_policy_says(t: &Bench) {
 
 /// PLT-23: a run that never ends does not fill the table.
 async fn plt_23_a_queue_of_runs_has_an_end(t: &Bench) {
-    let job = NewJob::new("reports", "0 * * * * *").overlap(Overlap::Queue).misfire(Misfire::RunAll);
+    let job =
+        NewJob::new("reports", "0 * * * * *").overlap(OverlapPolicy::Queue).misfire(MisfirePolicy::RunAll);
     t.job("often", job).await;
     t.at("2026-05-14T21:00:00Z").await;
     t.plan().await;
@@ -223,7 +225,7 @@ async fn plt_23_a_queue_of_runs_has_an_end(t: &Bench) {
 
 /// PLT-23: triggers, ends and a planner beside each other; the runs still come one at a time.
 async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
-    let job = hourly().overlap(Overlap::Queue).misfire(Misfire::RunAll);
+    let job = hourly().overlap(OverlapPolicy::Queue).misfire(MisfirePolicy::RunAll);
     t.job("alone", job).await;
     t.at("2026-05-14T15:00:00Z").await;
     let lane = t.lane("reports").await;
@@ -272,7 +274,7 @@ async fn plt_23_queued_runs_never_overlap_whoever_comes_together(t: &Bench) {
 
 /// The n-th statement of each verb fails: nothing of it is left.
 async fn an_error_in_a_verb_of_jobs_leaves_nothing(t: &Bench) {
-    let queue = || hourly().overlap(Overlap::Queue).misfire(Misfire::RunAll);
+    let queue = || hourly().overlap(OverlapPolicy::Queue).misfire(MisfirePolicy::RunAll);
     shake!(t, "put_job", |s| s.put_job(TENANT, "nightly", queue()));
     shake!(t, "change a job", |s| s.put_job(TENANT, "nightly", queue().payload("1")));
     t.at("2026-05-14T08:00:00Z").await;

@@ -5,7 +5,7 @@
 use super::checker::{Hand, Item, Place, Tables};
 use super::truth::{Truth, Verdict};
 use super::workload::Scene;
-use punctual::{Error, Misfire, NewJob, Overlap, Result as Answered, RunId, Tenant, Timestamp};
+use punctual::{Error, MisfirePolicy, NewJob, OverlapPolicy, Result as Answered, RunId, Tenant, Timestamp};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub struct Known {
     pub tenant: Tenant,
     pub topic: String,
     pub every: Duration,
-    pub misfire: Misfire,
-    pub overlap: Overlap,
+    pub misfire: MisfirePolicy,
+    pub overlap: OverlapPolicy,
     /// Runs that were asked for beside the timetable, and those that came of it.
     asked: usize,
     triggered: BTreeSet<i64>,
@@ -27,7 +27,7 @@ pub struct Known {
 
 impl Known {
     pub fn is_exclusive(&self) -> bool {
-        self.overlap != Overlap::Allow
+        self.overlap != OverlapPolicy::Allow
     }
 
     /// The first occurrence behind a moment.
@@ -38,7 +38,7 @@ impl Known {
 
     /// What planning everything from `due` up to `last` writes down.
     fn accounts(&self, due: Timestamp, last: Timestamp) -> Vec<Timestamp> {
-        if self.misfire == Misfire::RunAll {
+        if self.misfire == MisfirePolicy::RunAll {
             let all = std::iter::successors(Some(due), |at| Some(at.plus(self.every)));
             return all.take_while(|at| *at <= last).collect();
         }
@@ -247,8 +247,13 @@ impl Scene {
                     tenant: *dice.pick(&self.tenants),
                     topic: (*dice.pick(topics)).into(),
                     every: Duration::from_secs(*dice.pick(&[4, 5, 10, 20])),
-                    misfire: *dice.pick(&Misfire::ALL),
-                    overlap: *dice.pick(&[Overlap::Allow, Overlap::Skip, Overlap::Queue, Overlap::Queue]),
+                    misfire: *dice.pick(&MisfirePolicy::ALL),
+                    overlap: *dice.pick(&[
+                        OverlapPolicy::Allow,
+                        OverlapPolicy::Skip,
+                        OverlapPolicy::Queue,
+                        OverlapPolicy::Queue,
+                    ]),
                     asked: 0,
                     triggered: BTreeSet::new(),
                     switched: false,

@@ -5,8 +5,8 @@ use super::checker::Hand;
 use super::faults::Wire;
 use super::truth::Verdict;
 use super::workload::Scene;
-use punctual::jobs::run::lease::Attempt;
-use punctual::jobs::store::leases::Acquisition;
+use punctual::jobs::run::lease::CandidateOutcome;
+use punctual::jobs::store::leases::AcquireOutcome;
 use punctual::{Engine, LeaseGuard, Tenant, Timestamp};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -129,8 +129,8 @@ impl Scene {
         let candidate = engine.lease(tenant, name).owner(format!("{}/{index}", wire.name));
         let candidate = candidate.duration(length).renew_percent(percent);
         match candidate.acquire_within(waits).await {
-            Ok(Attempt::Acquired(guard)) => self.guard(tenant, wire, guard).await,
-            Ok(Attempt::Held(_)) => self.world.did("lease held by another"),
+            Ok(CandidateOutcome::Acquired(guard)) => self.guard(tenant, wire, guard).await,
+            Ok(CandidateOutcome::Held(_)) => self.world.did("lease held by another"),
             Err(_) => {}
         }
     }
@@ -165,8 +165,8 @@ impl Scene {
         for (tenant, name) in self.tenants.iter().flat_map(|t| NAMES.map(|name| (*t, name))) {
             let had = self.operator.acquire_lease(tenant, name, super::checker::OPERATOR, LONGEST).await;
             match had.map_err(|e| e.to_string())? {
-                Acquisition::Acquired(_) => {}
-                Acquisition::Held(lease) => {
+                AcquireOutcome::Acquired(_) => {}
+                AcquireOutcome::Held(lease) => {
                     return Err(format!("nobody holds {lease:?}, but it is not free"));
                 }
             }

@@ -6,14 +6,14 @@ use jiff::civil::Date;
 /// Both day fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Days {
-    of_month: OfMonth,
-    of_week: OfWeek,
+    of_month: DayOfMonth,
+    of_week: DayOfWeek,
     /// Whether a day must fit both, though both are restricted.
     both: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OfMonth {
+enum DayOfMonth {
     Every,
     These(u64),
     /// So many days before the last.
@@ -26,7 +26,7 @@ enum OfMonth {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OfWeek {
+enum DayOfWeek {
     Every,
     These(u64),
     Nth { day: u32, n: u32 },
@@ -42,7 +42,7 @@ impl Days {
         };
         let month = parse_of_month(of_month).map_err(|said| wrong.push(said));
         let week = parse_of_week(weekday).map_err(|said| wrong.push(said));
-        Self { of_month: month.unwrap_or(OfMonth::Every), of_week: week.unwrap_or(OfWeek::Every), both }
+        Self { of_month: month.unwrap_or(DayOfMonth::Every), of_week: week.unwrap_or(DayOfWeek::Every), both }
     }
 
     /// The days of one month, as bits from 1.
@@ -54,7 +54,7 @@ impl Days {
         };
         let (of_month, of_week) = (self.of_month.days(&month), self.of_week.days(&month));
         match (&self.of_month, &self.of_week) {
-            (OfMonth::Every, _) | (_, OfWeek::Every) => of_month & of_week,
+            (DayOfMonth::Every, _) | (_, DayOfWeek::Every) => of_month & of_week,
             _ if self.both => of_month & of_week,
             _ => of_month | of_week,
         }
@@ -97,7 +97,7 @@ impl Month {
     }
 }
 
-impl OfMonth {
+impl DayOfMonth {
     const fn days(&self, month: &Month) -> u64 {
         match *self {
             Self::Every => month.all(),
@@ -113,7 +113,7 @@ impl OfMonth {
     }
 }
 
-impl OfWeek {
+impl DayOfWeek {
     fn days(&self, month: &Month) -> u64 {
         match *self {
             Self::Every => month.all(),
@@ -129,42 +129,42 @@ impl OfWeek {
     }
 }
 
-fn parse_of_month(text: &str) -> Result<OfMonth, String> {
+fn parse_of_month(text: &str) -> Result<DayOfMonth, String> {
     let upper = text.to_ascii_uppercase();
     if is_every(text) {
-        return Ok(OfMonth::Every);
+        return Ok(DayOfMonth::Every);
     }
     if let Some(rest) = upper.strip_prefix('L') {
         let (rest, weekday) = rest.strip_suffix('W').map_or((rest, false), |rest| (rest, true));
         let before = if rest.is_empty() { Some(0) } else { rest.strip_prefix('-').and_then(number) };
         let before = before.filter(|n| *n <= 30);
         let why = "must be L, L-1 to L-30, or either of them with a W";
-        return before.map(|before| OfMonth::Last { before, weekday }).ok_or_else(|| DAY.wrong(text, why));
+        return before.map(|before| DayOfMonth::Last { before, weekday }).ok_or_else(|| DAY.wrong(text, why));
     }
     match upper.strip_suffix('W') {
-        Some(day) if number(day).is_some() => DAY.value(day).map(OfMonth::Nearest),
+        Some(day) if number(day).is_some() => DAY.value(day).map(DayOfMonth::Nearest),
         Some(_) => Err(DAY.wrong(text, "is wrong: a W stands behind one day, as in 15W or LW")),
-        None => DAY.set(text).map(OfMonth::These),
+        None => DAY.set(text).map(DayOfMonth::These),
     }
 }
 
-fn parse_of_week(text: &str) -> Result<OfWeek, String> {
+fn parse_of_week(text: &str) -> Result<DayOfWeek, String> {
     let day = |text: &str| WEEKDAY.value(text).map(|day| day % 7);
     if is_every(text) {
-        return Ok(OfWeek::Every);
+        return Ok(DayOfWeek::Every);
     }
     if let Some((weekday, n)) = text.split_once('#') {
         if n.eq_ignore_ascii_case("L") {
-            return day(weekday).map(OfWeek::Last);
+            return day(weekday).map(DayOfWeek::Last);
         }
         let nth = number(n).filter(|count| n.len() == 1 && (1..=5).contains(count));
         let nth = nth.ok_or_else(|| WEEKDAY.wrong(text, "must have a number from 1 to 5 behind its #"))?;
-        return day(weekday).map(|day| OfWeek::Nth { day, n: nth });
+        return day(weekday).map(|day| DayOfWeek::Nth { day, n: nth });
     }
     // `JUL` is a month, but no weekday ends with an L of its own.
     match text.strip_suffix(['L', 'l']) {
         Some("") => Err(WEEKDAY.wrong(text, "needs a day before its L, as in FRIL or 5L")),
-        Some(weekday) => day(weekday).map(OfWeek::Last),
-        None => WEEKDAY.set(text).map(OfWeek::These),
+        Some(weekday) => day(weekday).map(DayOfWeek::Last),
+        None => WEEKDAY.set(text).map(DayOfWeek::These),
     }
 }

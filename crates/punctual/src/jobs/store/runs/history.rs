@@ -200,9 +200,9 @@ async fn read_runs(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Run>> {
 }
 
 /// The worker of a message, the time of its claim, and the attempt.
-type Flight = (String, Timestamp, u32);
+type RunInFlight = (String, Timestamp, u32);
 
-async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, Flight>> {
+async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, RunInFlight>> {
     let (Some(first), Some(last)) = (messages.iter().min(), messages.iter().max()) else {
         return Ok(HashMap::new());
     };

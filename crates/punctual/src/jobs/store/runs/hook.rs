@@ -4,7 +4,7 @@ use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::database::tx::{Tx, TxFuture};
-use crate::jobs::store::runs::{ENTITY, Ending, Holder, What, note, reopen};
+use crate::jobs::store::runs::{ClaimHolder, ENTITY, ItemResult, RunEnding, note, reopen};
 use crate::queue::rules::message::Message;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
 
@@ -35,10 +35,14 @@ impl SettlementHook for RunHook {
     fn after_drop<'t>(&'t self, tx: &'t mut Tx, lane: LaneId, messages: &'t [MessageId]) -> TxFuture<'t, ()> {
         Box::pin(async move {
             let now = tx.now().await?;
-            let dropped =
-                |message: &MessageId| Ending { message: *message, lane, attempt: 0, what: What::Dropped };
-            let endings: Vec<Ending> = messages.iter().map(dropped).collect();
-            note(tx, Holder { owner: "", claimed_at: now }, &endings, now).await
+            let dropped = |message: &MessageId| RunEnding {
+                message: *message,
+                lane,
+                attempt: 0,
+                what: ItemResult::Dropped,
+            };
+            let endings: Vec<RunEnding> = messages.iter().map(dropped).collect();
+            note(tx, ClaimHolder { owner: "", claimed_at: now }, &endings, now).await
         })
     }
 
@@ -48,22 +52,22 @@ impl SettlementHook for RunHook {
 }
 
 async fn note_settled(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
-    let endings: Vec<Ending> = settled
+    let endings: Vec<RunEnding> = settled
         .items
         .iter()
         .filter_map(|(item, ending)| {
             let what = match ending {
-                ItemEnding::Done(output) => What::Done(output.clone()),
-                ItemEnding::Retry { error, .. } => What::Again(error.clone()),
-                ItemEnding::Dead(error) => What::Dead(error.clone()),
+                ItemEnding::Done(output) => ItemResult::Done(output.clone()),
+                ItemEnding::Retry { error, .. } => ItemResult::Again(error.clone()),
+                ItemEnding::Dead(error) => ItemResult::Dead(error.clone()),
                 ItemEnding::Released | ItemEnding::NotBegun => return None,
             };
-            Some(Ending { message: item.message(), lane: item.lane(), attempt: item.attempt(), what })
+            Some(RunEnding { message: item.message(), lane: item.lane(), attempt: item.attempt(), what })
         })
         .collect();
     if endings.is_empty() {
         return Ok(());
     }
-    let holder = Holder { owner: settled.owner, claimed_at: settled.claimed_at };
+    let holder = ClaimHolder { owner: settled.owner, claimed_at: settled.claimed_at };
     note(tx, holder, &endings, settled.now).await
 }
