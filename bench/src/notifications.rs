@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ::punctual::delivery::rules::event_values::Occasion;
 use ::punctual::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
-use ::punctual::flow::rules::entity::Snapshot;
+use ::punctual::flow::rules::entity::EntitySnapshot;
 use ::punctual::flow::rules::event_kind::EventKind;
 use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
 use anyhow::{Result, anyhow, ensure};
@@ -101,11 +101,11 @@ fn rendering(rounds: usize) -> Result<Series> {
     let texts = definition.compile().map_err(|error| anyhow!("a bad template: {error}"))?;
     let template = MessageTemplate { id: TemplateId(2), version: 1, definition, texts };
     let payload: Value = serde_json::from_str(&event(1).payload)?;
-    let recipient = kind.recipients(&payload, &Snapshot::Unknown).next().unwrap_or_default();
+    let recipient = kind.recipients(&payload, &EntitySnapshot::Unknown).next().unwrap_or_default();
     let occasion = Occasion {
         payload: &payload,
         entity: None,
-        snapshot: &Snapshot::Unknown,
+        snapshot: &EntitySnapshot::Unknown,
         recipient: &recipient,
         related: &[],
         given: &[],

@@ -41,7 +41,7 @@ pub use crate::engine::subscriptions::DeletedSubscription;
 pub use crate::engine::timers::{Changed, Move};
 pub use crate::engine::travel::{Stepped, Ticked};
 pub use crate::engine::visit::{Submitted, Visit};
-pub use crate::flow::run::event_kinds::KindSet;
+pub use crate::flow::run::event_kinds::EventKindSet;
 pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
 
 use crate::base::clock::Monotonic;

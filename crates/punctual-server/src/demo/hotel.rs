@@ -8,7 +8,7 @@ use crate::cli::failure::{Failure, Outcome};
 use crate::config::channels::{self, Channels, Written};
 use punctual::base::random;
 use punctual::delivery::rules::template::Definition;
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, NewMessage, Problems, Result, Tenant};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -85,7 +85,7 @@ async fn one_more(engine: &Engine, number: u64, seed: u64) -> Result<()> {
     let payload = payload(number, seed, engine.store().now().await?);
     let entity = Entity { kind: "booking".into(), id: id.clone() };
     let status = if seed.is_multiple_of(9) { "Cancelled" } else { "Confirmed" };
-    let state = NewState { entity, state: json!({"status": status}).to_string(), version: Some(1) };
+    let state = NewEntityState { entity, state: json!({"status": status}).to_string(), version: Some(1) };
     let event = || {
         NewMessage::new(EVENT.0, EVENT.1, payload.to_string())
             .entity("booking", id.clone())
@@ -121,7 +121,7 @@ mod tests {
             Definition::read(template, &mut problems).unwrap();
         }
         assert_eq!(problems, Problems::default());
-        let snapshot = punctual::flow::rules::entity::Snapshot::Unknown;
+        let snapshot = punctual::flow::rules::entity::EntitySnapshot::Unknown;
         for seed in 0..12 {
             let payload = payload(12_345, seed, punctual::Timestamp::from_micros(0));
             let guest = kind.recipients(&payload, &snapshot).next().unwrap();

@@ -3,9 +3,9 @@
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
-use crate::flow::rules::entity::NewState;
+use crate::flow::rules::entity::NewEntityState;
 use crate::flow::run::event_kinds::EventKinds;
-use crate::flow::store::event_kinds::KeptKind;
+use crate::flow::store::event_kinds::StoredEventKind;
 use crate::queue::rules::message::NewMessage;
 use crate::queue::store::messages::{EnqueueOutcome, check};
 use serde_json::Value;
@@ -26,7 +26,7 @@ impl Engine {
         tenant: Tenant,
         kind: &'a str,
         document: Value,
-    ) -> VerbFuture<'a, KeptKind> {
+    ) -> VerbFuture<'a, StoredEventKind> {
         VerbFuture::new(async move {
             let kept = self.store().put_event_kind(tenant, kind, document).await;
             self.event_kinds().changed(tenant);
@@ -55,7 +55,7 @@ impl Engine {
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
-        states: Vec<(usize, NewState)>,
+        states: Vec<(usize, NewEntityState)>,
     ) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             if states.is_empty() {

@@ -7,7 +7,7 @@ use crate::delivery::rules::event_values::Occasion;
 use crate::delivery::rules::template::MessageTemplate;
 use crate::delivery::rules::template::set::Filled;
 use crate::engine::Engine;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::invitation;
@@ -58,7 +58,7 @@ impl Engine {
             let kind = kind.unwrap_or_else(|| Arc::new(EventKind::undefined().clone()));
             let payload = trial.payload.or_else(|| kind.sample.clone()).unwrap_or_else(|| json!({}));
             let entity = kind.entity_of(trial.entity.as_ref(), &payload);
-            let mut snapshot = Snapshot::Unknown;
+            let mut snapshot = EntitySnapshot::Unknown;
             if let Some(entity) = entity.as_ref().filter(|_| trial.open) {
                 let mut found = self.store().snapshots(tenant, vec![entity.clone()]).await?;
                 // The message about a deleted entity is still worth a preview.
@@ -93,7 +93,7 @@ impl Engine {
         tenant: Tenant,
         kind: &'k EventKind,
         payload: &Value,
-        snapshot: &Snapshot,
+        snapshot: &EntitySnapshot,
     ) -> Result<Vec<(&'k str, Value)>> {
         let ids = kind.related_ids(payload, snapshot);
         if ids.is_empty() {
@@ -101,7 +101,7 @@ impl Engine {
         }
         let wanted = ids.iter().map(|(_, entity)| entity.clone()).collect();
         let found = self.store().snapshots(tenant, wanted).await?;
-        let state = |entity: &Entity| found.get(entity).and_then(Snapshot::state).cloned();
+        let state = |entity: &Entity| found.get(entity).and_then(EntitySnapshot::state).cloned();
         Ok(ids.into_iter().filter_map(|(name, entity)| Some((name, state(&entity)?))).collect())
     }
 }

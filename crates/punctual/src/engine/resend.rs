@@ -18,7 +18,7 @@ use crate::delivery::store::deliveries::planned_events::{PlannedEntry, Requested
 use crate::delivery::store::deliveries::schedule::LatestEvent;
 use crate::delivery::store::templates::TemplateFilter;
 use crate::engine::Engine;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::input_hash::EntryOrigin;
 use crate::notification::rules::notification::Plan;
@@ -196,7 +196,7 @@ impl Engine {
         set: &TemplateSet,
         again: Option<&str>,
     ) -> Result<(Plan, EntryOrigin)> {
-        let mut snapshot = Snapshot::Unknown;
+        let mut snapshot = EntitySnapshot::Unknown;
         if let Some(about) = about {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;
             snapshot = found.remove(about).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
-use crate::flow::rules::entry::{EntryStatus, Refusal};
+use crate::flow::rules::entry::{EntryStatus, TransitionRefusal};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::Entry;
 use crate::survey::rules::answers::Refused;
@@ -51,7 +51,7 @@ pub enum Submitted {
     /// Something is wrong with it; nothing was written.
     Wrong(Refused),
     /// The entry takes no answer any more.
-    Ended(Refusal),
+    Ended(TransitionRefusal),
     /// There is no entry with this id.
     Unknown,
 }

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, TENANT};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::flow::rules::entity::{NewState, Snapshot};
+use punctual::flow::rules::entity::{EntitySnapshot, NewEntityState};
 use punctual::flow::store::entities::EntityOutcome;
 use punctual::{EnqueueOutcome, Entity, NewMessage};
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ fn booking(id: &str) -> Entity {
     Entity { kind: "booking".into(), id: id.into() }
 }
 
-fn state(id: &str, state: Value, version: Option<i64>) -> NewState {
-    NewState { entity: booking(id), state: state.to_string(), version }
+fn state(id: &str, state: Value, version: Option<i64>) -> NewEntityState {
+    NewEntityState { entity: booking(id), state: state.to_string(), version }
 }
 
 async fn put(t: &Bench, id: &str, status: &str, version: Option<i64>) -> bool {
@@ -45,9 +45,9 @@ async fn seen(t: &Bench, id: &str) -> (String, Option<i64>) {
         return ("unknown".into(), None);
     };
     let status = match &kept.snapshot {
-        Snapshot::State(state) => state["status"].as_str().unwrap().to_owned(),
-        Snapshot::Deleted => "gone".into(),
-        Snapshot::Unknown => "never".into(),
+        EntitySnapshot::State(state) => state["status"].as_str().unwrap().to_owned(),
+        EntitySnapshot::Deleted => "gone".into(),
+        EntitySnapshot::Unknown => "never".into(),
     };
     (status, kept.version)
 }
@@ -118,15 +118,15 @@ async fn ntf_3_many_are_read_at_once(t: &Bench) {
     let wanted = vec![booking("4"), booking("1"), booking("9"), booking("1"), other.clone()];
     let found = t.store().snapshots(TENANT, wanted).await.unwrap();
     assert_eq!(found.len(), 2);
-    assert_eq!(found[&booking("1")], Snapshot::State(json!({"status": "1"})));
-    assert_eq!(found[&booking("4")], Snapshot::Deleted);
+    assert_eq!(found[&booking("1")], EntitySnapshot::State(json!({"status": "1"})));
+    assert_eq!(found[&booking("4")], EntitySnapshot::Deleted);
     assert!(t.store().snapshots(TENANT, Vec::new()).await.unwrap().is_empty());
 }
 
 /// NTF-3: nothing is written.
 async fn ntf_3_a_bad_state_is_refused(t: &Bench) {
     let before = t.dump().await;
-    let bad = NewState { entity: booking(""), state: "[1]".into(), version: Some(-1) };
+    let bad = NewEntityState { entity: booking(""), state: "[1]".into(), version: Some(-1) };
     let said = t.store().put_entity(TENANT, bad.clone()).await.unwrap_err().to_string();
     for path in ["id: ", "state: ", "version: "] {
         assert!(said.contains(path), "{path} in {said}");

@@ -5,7 +5,7 @@ use punctual::Timestamp;
 use punctual::base::limits::EXPIRY_GRACE_DEFAULT;
 use punctual::base::random;
 use punctual::flow::rules::entry::log::DeliveryLine;
-use punctual::flow::rules::entry::schedule::{Next, Schedule};
+use punctual::flow::rules::entry::schedule::{NextSend, SendSchedule};
 use punctual::flow::rules::entry::state::EntryState;
 use punctual::flow::rules::entry::{EntryStatus, Transition};
 use punctual::flow::rules::public_id::PublicId;
@@ -71,7 +71,7 @@ fn some(text: &str) -> Option<String> {
 /// TRG-12, TRG-13, TRG-14: one service visit from its event to its expiry, column by column.
 #[test]
 fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
-    let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
+    let schedule = SendSchedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
     let grace = EXPIRY_GRACE_DEFAULT;
     let mut log = Vec::new();
     let mut send = |row: &EntryState, now: Timestamp, id: &str| {
@@ -118,7 +118,7 @@ fn trg_12_one_event_goes_through_the_columns_of_the_worked_example() {
 /// first send: nothing is due afterwards, and no result undoes it.
 #[test]
 fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
-    let schedule = Schedule { initial_delay: DAY * 60, reminders: vec![DAY * 5, DAY * 10, DAY * 15] };
+    let schedule = SendSchedule { initial_delay: DAY * 60, reminders: vec![DAY * 5, DAY * 10, DAY * 15] };
     let event = at("2026-01-01T09:00:00Z");
     let made = EntryState::new(&schedule, Some(event), event.plus(DAY));
     let invited = made.sent(&schedule, event.plus(DAY * 60)).unwrap();
@@ -137,7 +137,7 @@ fn trg_16_an_answer_ends_the_sends_whenever_it_comes() {
 }
 
 /// Sends an entry whenever it is due, each time as late as it is told, until nothing follows.
-fn walk(schedule: &Schedule, event: Timestamp, late: impl Fn(usize) -> Duration) -> Vec<Timestamp> {
+fn walk(schedule: &SendSchedule, event: Timestamp, late: impl Fn(usize) -> Duration) -> Vec<Timestamp> {
     let mut row = EntryState::new(schedule, Some(event), event);
     let mut sends = Vec::new();
     while let Some(due) = row.next_send_at {
@@ -154,9 +154,9 @@ fn wait() -> impl Strategy<Value = Duration> {
     (0_u64..126_230_400_000_000).prop_map(Duration::from_micros)
 }
 
-fn schedule() -> impl Strategy<Value = Schedule> {
+fn schedule() -> impl Strategy<Value = SendSchedule> {
     (wait(), prop::collection::vec(wait(), 0..=20))
-        .prop_map(|(initial_delay, reminders)| Schedule { initial_delay, reminders })
+        .prop_map(|(initial_delay, reminders)| SendSchedule { initial_delay, reminders })
 }
 
 fn moment() -> impl Strategy<Value = Timestamp> {
@@ -193,9 +193,9 @@ proptest! {
         let total = i64::try_from(schedule.reminders.len()).unwrap();
         let wanted = if (1..=total).contains(&remaining) {
             let wait = schedule.reminders[usize::try_from(total - remaining).unwrap()];
-            Next { next_send_at: Some(sent_at.plus(wait)), remaining: remaining - 1 }
+            NextSend { next_send_at: Some(sent_at.plus(wait)), remaining: remaining - 1 }
         } else {
-            Next { next_send_at: None, remaining: 0 }
+            NextSend { next_send_at: None, remaining: 0 }
         };
         prop_assert_eq!(schedule.after_send(remaining, sent_at), wanted);
         let given_up = schedule.after_giving_up(remaining, sent_at, sent_at.plus(DAY));

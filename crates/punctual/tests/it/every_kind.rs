@@ -19,7 +19,7 @@ use punctual::delivery::store::entries::actions::{
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{
     Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, NotSent, Problems, RenderedMessage,
     TemplateId,
@@ -542,7 +542,7 @@ async fn ntf_3_what_is_pointless_by_now_is_cancelled(t: &Bench) {
                 desk.engine.store().delete_entity(TENANT, entity, None).await.unwrap();
             } else {
                 let state =
-                    NewState { entity, state: json!({"status": "Closed"}).to_string(), version: None };
+                    NewEntityState { entity, state: json!({"status": "Closed"}).to_string(), version: None };
                 desk.engine.store().put_entity(TENANT, state).await.unwrap();
             }
             desk.travel(t, seconds(3_600)).await;

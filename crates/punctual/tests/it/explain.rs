@@ -11,7 +11,7 @@ use punctual::delivery::rules::consent::{Reason, Scope, Settings};
 use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::engine::{ExplainedTrigger, Ingest};
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::queue::rules::message::Entity;
 use punctual::{Engine, Problems, Timestamp};
 use serde_json::{Value, json};
@@ -75,7 +75,8 @@ async fn tell_of_booking(engine: &Engine, dice: &mut Dice) {
         0 => drop(engine.store().delete_entity(TENANT, entity, None).await.unwrap()),
         n => {
             let status = if n == 1 { "Closed" } else { "Open" };
-            let state = NewState { entity, state: json!({"status": status}).to_string(), version: None };
+            let state =
+                NewEntityState { entity, state: json!({"status": status}).to_string(), version: None };
             engine.store().put_entity(TENANT, state).await.unwrap();
         }
     }

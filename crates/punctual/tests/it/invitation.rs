@@ -19,7 +19,7 @@ use punctual::delivery::store::entries::advance::{PeekQuota, PeekedEntries, Plan
 use punctual::delivery::store::entries::step::EntryContext;
 use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
 use punctual::flow::rules::entry::EntryStatus;
-use punctual::flow::rules::entry::schedule::Schedule;
+use punctual::flow::rules::entry::schedule::SendSchedule;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::flows::FlowDraft;
@@ -668,7 +668,7 @@ pub async fn begin_sends(store: &Store, takes: Vec<LaneQuota>) -> BegunSends {
 }
 
 async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries) -> BegunSends {
-    let schedule = Arc::new(Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
+    let schedule = Arc::new(SendSchedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
     let sends = due.into_iter().map(|(work, entry)| {
         let to = entry.recipient.clone().unwrap();
         let planned = PlannedDelivery {

@@ -7,7 +7,7 @@ use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, pref
 use punctual::delivery::rules::consent::Settings;
 use punctual::delivery::run::sandbox::Wanted;
 use punctual::engine::{Chosen, Ingest, Ingested, Outcome};
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, Problems};
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ async fn ntf_8_the_region_of_a_reader_is_kept(t: &Bench) {
 
 async fn tell_of(engine: &Engine, kind: &str, id: &str, state: Value) {
     let entity = Entity { kind: kind.into(), id: id.into() };
-    let state = NewState { entity, state: state.to_string(), version: None };
+    let state = NewEntityState { entity, state: state.to_string(), version: None };
     engine.store().put_entity(TENANT, state).await.unwrap();
 }
 

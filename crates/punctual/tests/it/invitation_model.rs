@@ -193,7 +193,7 @@ async fn seen(engine: &Engine, id: PublicId, expected: &Entry) -> Entry {
     let stands = entry.state;
     let log = engine.store().delivery_log(TENANT, entry.id).await.unwrap();
     let word = |line: &punctual::flow::rules::entry::log::DeliveryLine| match line.status {
-        punctual::flow::rules::entry::log::Outcome::Delivered => "delivered",
+        punctual::flow::rules::entry::log::AttemptOutcome::Delivered => "delivered",
         _ => "failed",
     };
     Entry {

@@ -310,7 +310,7 @@ async fn ntf_3_what_is_pointless_is_cancelled(t: &Bench) {
     script(&engine, "memory:sms", json!(["transient"]));
     confirm(&engine, "2").await;
     tick(&engine).await;
-    let state = punctual::flow::rules::entity::NewState {
+    let state = punctual::flow::rules::entity::NewEntityState {
         entity: Entity { kind: "booking".into(), id: "2".into() },
         state: json!({"status": "Cancelled"}).to_string(),
         version: None,

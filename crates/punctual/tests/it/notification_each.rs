@@ -12,7 +12,7 @@ use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::rules::template::Definition;
 use punctual::delivery::run::sandbox::Wanted;
 use punctual::delivery::store::receipts::ReceiptBatch;
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, Problems};
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ async fn ntf_17_two_refused_recipients_with_one_phone_are_told_once(t: &Bench) {
 async fn tell_state(engine: &Engine, attendees: Value) {
     let entity = Entity { kind: "booking".into(), id: "1".into() };
     let state = json!({"attendees": attendees}).to_string();
-    engine.store().put_entity(TENANT, NewState { entity, state, version: None }).await.unwrap();
+    engine.store().put_entity(TENANT, NewEntityState { entity, state, version: None }).await.unwrap();
 }
 
 /// NTF-3, NTF-9: somebody was taken off the list meanwhile; nobody gets a message that is for another.

@@ -6,7 +6,7 @@ use crate::invitation::{publish, survey, time};
 use crate::notification::{
     KIND, TOPIC, booking, confirm, confirm_in, define, engine, inbox, notifications, template, texts, tick,
 };
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxStatus};
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, MessageId, NewMessage, NewTimer};
@@ -411,7 +411,8 @@ async fn ntf_2_what_is_pointless_begins_nothing_and_still_stops(t: &Bench) {
     assert_eq!(entries(t).await.len(), 1);
     for id in ["1", "2"] {
         let entity = Entity { kind: "booking".into(), id: id.into() };
-        let state = NewState { entity, state: json!({"status": "Cancelled"}).to_string(), version: None };
+        let state =
+            NewEntityState { entity, state: json!({"status": "Cancelled"}).to_string(), version: None };
         engine.store().put_entity(TENANT, state).await.unwrap();
         let mut again = booking(id);
         again["again"] = json!("yes");

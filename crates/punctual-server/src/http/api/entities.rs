@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use punctual::flow::rules::entity::{NewState, Snapshot, check_entity};
-use punctual::flow::store::entities::{EntityOutcome, KeptEntity};
+use punctual::flow::rules::entity::{EntitySnapshot, NewEntityState, check_entity};
+use punctual::flow::store::entities::{EntityOutcome, StoredEntity};
 use punctual::{Entity, Error, Problems, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<
     let Entity { kind, id } = &name.0;
     let missing = || Failure::not_found(format!("there is no entity `{kind}/{id}`"));
     let kept = app.engine.store().entity(caller.tenant, name.0.clone()).await?.ok_or_else(missing)?;
-    if kept.snapshot == Snapshot::Deleted {
+    if kept.snapshot == EntitySnapshot::Deleted {
         return Err(Failure::not_found(format!(
             "the entity `{kind}/{id}` was deleted at {}",
             kept.updated_at
@@ -80,7 +80,7 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
     read.need("state");
     let (state, version) = read_state(&mut read);
     problems.into_result()?;
-    let new = NewState { entity: name.0, state: state.unwrap_or_default(), version };
+    let new = NewEntityState { entity: name.0, state: state.unwrap_or_default(), version };
     let outcome = app.engine.store().put_entity(caller.tenant, new).await?;
     let applied = matches!(outcome, EntityOutcome::Kept(_));
     Ok(Json(shown(&caller, outcome.into_entity(), Some(applied))))
@@ -110,7 +110,7 @@ pub(super) fn read_state(read: &mut Fields<'_, '_>) -> (Option<String>, Option<i
 }
 
 /// Viewers do not see what is known of people.
-fn shown(caller: &Caller, kept: KeptEntity, applied: Option<bool>) -> Shown {
+fn shown(caller: &Caller, kept: StoredEntity, applied: Option<bool>) -> Shown {
     Shown {
         state: kept.snapshot.state().filter(|_| caller.sees_people()).cloned(),
         kind: kept.entity.kind,

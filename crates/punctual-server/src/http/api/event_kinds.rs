@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use punctual::base::name::check_name;
-use punctual::flow::store::event_kinds::KeptKind;
+use punctual::flow::store::event_kinds::StoredEventKind;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -71,7 +71,7 @@ impl Kind {
 pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
     let (after, store) = (page.after().unwrap_or_default().to_owned(), app.engine.store());
     let fetch = |after: String, limit| store.event_kinds(caller.tenant, &after, limit);
-    let place = |kept: &KeptKind| kept.kind.clone();
+    let place = |kept: &StoredEventKind| kept.kind.clone();
     let (found, more) = page.gather(after, fetch, place, |kept| weight(&kept.document)).await?;
     let next = found.last().filter(|_| more).map(place);
     Ok(Json(page.list_up_to(found.into_iter().map(shown).collect(), next)))
@@ -105,7 +105,7 @@ pub async fn delete(State(app): State<App>, caller: Caller, kind: Kind) -> Answe
     if deleted { Ok(StatusCode::NO_CONTENT) } else { Err(kind.not_found()) }
 }
 
-fn shown(kept: KeptKind) -> Shown {
+fn shown(kept: StoredEventKind) -> Shown {
     let field = |name: &&str| ((*name).to_owned(), kept.document.get(*name).cloned().unwrap_or_default());
     let mut document: Map<String, Value> = FIELDS.iter().map(field).collect();
     let strict = document.get("requireEntity").is_some_and(|value| value == &Value::Bool(true));

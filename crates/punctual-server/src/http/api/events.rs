@@ -17,8 +17,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use punctual::base::limits;
-use punctual::engine::{EventToExplain, KindSet};
-use punctual::flow::rules::entity::NewState;
+use punctual::engine::{EventKindSet, EventToExplain};
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::operate::store::outbox::OutboxStatus;
 use punctual::{
     ClockMode, Engine, EnqueueOutcome, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
@@ -50,7 +50,7 @@ pub(super) struct Reading {
     /// What each message's form calls our fields.
     names: Vec<fn(&str) -> &str>,
     /// The states that come with messages, each with the number of its message.
-    pub(super) states: Vec<(usize, NewState)>,
+    pub(super) states: Vec<(usize, NewEntityState)>,
     pub(super) warnings: Problems,
     pub(super) problems: Problems,
     too_large: Problems,
@@ -206,7 +206,7 @@ impl Reading {
     }
 
     /// Takes the state of what the next message is about.
-    fn add_state(&mut self, state: NewState, at: &str) {
+    fn add_state(&mut self, state: NewEntityState, at: &str) {
         state.check(at, &mut self.problems);
         self.states.push((self.messages.len(), state));
     }
@@ -217,7 +217,7 @@ impl Reading {
     }
 
     /// Warns of events whose kind is defined for another topic: nobody is told of them.
-    fn check_topics(&mut self, kinds: &KindSet) {
+    fn check_topics(&mut self, kinds: &EventKindSet) {
         for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
             if self.warnings.0.len() >= PROBLEMS_MAX || !kinds.has_topics() {
                 return;

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use punctual::delivery::rules::template::review::doubt_twins;
 use punctual::delivery::rules::template::{Definition, MessageTemplate};
 use punctual::delivery::store::templates::{Deleted, Template, TemplateFilter};
-use punctual::flow::run::event_kinds::KindSet;
+use punctual::flow::run::event_kinds::EventKindSet;
 use punctual::{Error, Problem, Problems, TemplateId, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -159,7 +159,7 @@ fn read(input: &Input) -> Answer<Definition> {
     definition.ok_or_else(|| Error::Invalid(problems).into())
 }
 
-async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<KindSet>> {
+async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<EventKindSet>> {
     Ok(app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?)
 }
 
@@ -177,7 +177,7 @@ async fn saved(app: &App, caller: &Caller, template: Template) -> Answer<Shown> 
     Ok(shown)
 }
 
-fn shown(template: Template, kinds: &KindSet) -> Shown {
+fn shown(template: Template, kinds: &EventKindSet) -> Shown {
     let Template { id, version, active, definition, created_at, updated_at } = template;
     // One that can no longer be read has nothing that could be doubted.
     let compiled = definition.compile().ok();

@@ -5,8 +5,8 @@ use crate::base::path::Path;
 use crate::base::schema::Schema;
 use crate::delivery::rules::template::set::{Filled, TemplateSet};
 use crate::delivery::rules::template::{Known, MessageTemplate, Values};
-use crate::flow::rules::entity::Snapshot;
-use crate::flow::rules::event_kind::{EventKind, Mapping, Recipient, stands_for};
+use crate::flow::rules::entity::EntitySnapshot;
+use crate::flow::rules::event_kind::{EventKind, Recipient, RecipientMapping, stands_for};
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub struct Occasion<'a> {
     /// The entity of the event.
     pub entity: Option<&'a Entity>,
     /// The snapshot of that entity.
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a EntitySnapshot,
     /// The recipient of the message.
     pub recipient: &'a Recipient<'a>,
     /// The states of related entities, by the kind's names.
@@ -103,7 +103,7 @@ impl EventKind {
             self.sample.iter().for_each(|sample| known.sample(prefix, sample));
         }
         if let Some(sample) = &self.sample {
-            let unknown = Snapshot::Unknown;
+            let unknown = EntitySnapshot::Unknown;
             let first = self.recipients(sample, &unknown).next().and_then(|who| who.element);
             first.inspect(|element| known.sample("recipient", element));
         }
@@ -111,7 +111,7 @@ impl EventKind {
 
     /// The paths into the payload that it names itself.
     fn mapped(&self) -> impl Iterator<Item = &Path> {
-        let Mapping { each, .. } = &self.recipients;
+        let RecipientMapping { each, .. } = &self.recipients;
         let fields = self.recipients.fields();
         let own = fields.into_iter().filter(|_| each.is_none()).flat_map(|(_, paths)| paths);
         let ids = self.entity_id.iter().chain(self.related.iter().map(|related| &related.id));
@@ -122,7 +122,7 @@ impl EventKind {
     #[must_use]
     pub fn sample_of(&self, template: &MessageTemplate) -> Option<Filled> {
         let payload = self.sample.as_ref()?;
-        let snapshot = Snapshot::Unknown;
+        let snapshot = EntitySnapshot::Unknown;
         let entity = self.entity_of(None, payload);
         let recipient = self.recipients(payload, &snapshot).next().unwrap_or_default();
         let of = Occasion {

@@ -8,7 +8,7 @@
 use crate::delivery::rules::consent::address::normal;
 use crate::delivery::rules::delivery::RecipientIdentity;
 use crate::delivery::rules::template::choose::kind_of;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -25,7 +25,7 @@ pub struct People<'a> {
 impl<'a> People<'a> {
     /// The recipients of an event, as things stand.
     #[must_use]
-    pub fn of(kind: &'a EventKind, payload: &'a Value, snapshot: &'a Snapshot) -> Self {
+    pub fn of(kind: &'a EventKind, payload: &'a Value, snapshot: &'a EntitySnapshot) -> Self {
         Self { all: kind.recipients(payload, snapshot).collect(), by_address: OnceCell::new() }
     }
 
@@ -97,7 +97,7 @@ mod tests {
         let payload = json!({"guests": [
             {"phone": "+1 555 0001", "name": "Ada", "ref": "a"}, {"phone": "+2", "name": "Ben"},
             {"email": "cy@example.org", "name": "Cy"}, {"phone": "+4", "name": "Cy"}]});
-        let people = People::of(&kind, &payload, &Snapshot::Unknown);
+        let people = People::of(&kind, &payload, &EntitySnapshot::Unknown);
         let name = |who: Option<&Recipient<'_>>| who.and_then(|who| who.name.clone()).unwrap_or_default();
         let table = [
             (0, "+1 555 0001", "Ada"),

@@ -5,7 +5,7 @@ use crate::base::tenant::Tenant;
 use crate::delivery::rules::template::TemplateSet;
 use crate::delivery::run::context::DeliveryContext;
 use crate::flow::rules::event_kind::EventKind;
-use crate::flow::run::event_kinds::KindSet;
+use crate::flow::run::event_kinds::EventKindSet;
 use crate::queue::rules::message::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Kinds by tenant, and templates by tenant and kind.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    kinds: HashMap<Tenant, Arc<KindSet>>,
+    kinds: HashMap<Tenant, Arc<EventKindSet>>,
     sets: HashMap<Tenant, HashMap<String, Arc<TemplateSet>>>,
 }
 

@@ -8,11 +8,11 @@ use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::run::channel::{Accepted, NotSent, Sent};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
 use crate::flow::rules::entry::failure;
-use crate::flow::rules::entry::failure::{Failure, Verdict};
+use crate::flow::rules::entry::failure::{FailureDecision, SendFailure};
 use crate::queue::rules::attempt::RetryPolicy;
 
 /// A transient failure without a wish for a wait.
-const SILENT: Failure = Failure::Transient { retry_after: None };
+const SILENT: SendFailure = SendFailure::Transient { retry_after: None };
 
 /// The answer of a channel.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Answer {
         match sent {
             Ok(Accepted { message_id, answer }) => DeliveryOutcome::Sent { provider_id: message_id, answer },
             Err(NotSent::Transient { error, retry_after }) => {
-                next.again("transient", Failure::Transient { retry_after }, error)
+                next.again("transient", SendFailure::Transient { retry_after }, error)
             }
             Err(NotSent::NoAnswer { error }) if !policy.resends_in_doubt(due.takes_key) => {
                 DeliveryOutcome::Uncertain { outcome: Some("timeout"), error }
@@ -62,21 +62,21 @@ struct Next<'a> {
 }
 
 impl Next<'_> {
-    fn again(&self, outcome: &'static str, failure: Failure, error: String) -> DeliveryOutcome {
+    fn again(&self, outcome: &'static str, failure: SendFailure, error: String) -> DeliveryOutcome {
         let (tries, seed) = (self.due.item.attempt(), random::seed());
         let verdict = match self.probe {
             true => failure::after_probe(failure, (tries, self.due.number()), &self.patience, self.now, seed),
             false => failure::after_failure(failure, tries, &self.patience, self.now, seed),
         };
         match verdict {
-            Verdict::RetryAt(at) => {
+            FailureDecision::RetryAt(at) => {
                 DeliveryOutcome::Retry { outcome, error, wait: at.since(self.now), counted: !self.probe }
             }
             // A try before was not answered and may have gone out, so the delivery cannot be called unsent.
-            Verdict::GiveUp | Verdict::Halt if self.due.unknown > 0 => {
+            FailureDecision::GiveUp | FailureDecision::Halt if self.due.unknown > 0 => {
                 self.due.given_up_in_doubt(Some(outcome), error)
             }
-            Verdict::GiveUp | Verdict::Halt => {
+            FailureDecision::GiveUp | FailureDecision::Halt => {
                 DeliveryOutcome::Failed { outcome: Some(outcome), error, fallback: None }
             }
         }
@@ -86,7 +86,7 @@ impl Next<'_> {
     fn after_unknown(&self, policy: &ChannelPolicy, error: String) -> DeliveryOutcome {
         let tries = self.due.item.attempt();
         match failure::after_failure(SILENT, tries, &self.patience, self.now, random::seed()) {
-            Verdict::RetryAt(at) if policy.resends_unknown(self.due.unknown, self.due.takes_key) => {
+            FailureDecision::RetryAt(at) if policy.resends_unknown(self.due.unknown, self.due.takes_key) => {
                 DeliveryOutcome::Retry { outcome: "unknown", error, wait: at.since(self.now), counted: true }
             }
             _ => self.due.given_up_in_doubt(Some("unknown"), error),

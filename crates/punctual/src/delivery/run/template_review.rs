@@ -7,9 +7,9 @@ use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
 use crate::delivery::rules::template::{Known, MessageTemplate};
 use crate::flow::rules::event_kind::EventKind;
-use crate::flow::run::event_kinds::KindSet;
+use crate::flow::run::event_kinds::EventKindSet;
 
-impl KindSet {
+impl EventKindSet {
     /// Returns the doubtful parts of a template, checked against the known names of its kind.
     #[must_use]
     pub fn review(&self, template: &MessageTemplate) -> Problems {

@@ -6,7 +6,7 @@ use crate::database::store::Store;
 use crate::delivery::rules::event_values::Occasion;
 use crate::delivery::run::consent::Recipients;
 use crate::engine::explain::events::AssumedStates;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::queue::rules::message::Entity;
@@ -26,7 +26,7 @@ pub(super) struct CandidateFacts<'k> {
     pub(super) kind: &'k EventKind,
     payload: Value,
     entity: Option<Entity>,
-    snapshot: Snapshot,
+    snapshot: EntitySnapshot,
     related: Vec<(&'k str, Value)>,
 }
 
@@ -80,7 +80,7 @@ impl<'k> CandidateFacts<'k> {
         let real = states.of(tenant, entity.as_ref());
         let pointless = kind.is_pointless(real, &payload);
         let zone = Described::of(&payload, defined, real).find(of.address).and_then(|who| who.zone.clone());
-        let snapshot = if open { real.clone() } else { Snapshot::Unknown };
+        let snapshot = if open { real.clone() } else { EntitySnapshot::Unknown };
         let related = if open { states.related(tenant, kind, &payload, real) } else { Vec::new() };
         let described = Described::of(&payload, defined, &snapshot);
         let person = described.find(of.address).map(Recipient::owned);

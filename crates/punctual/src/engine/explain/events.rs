@@ -13,7 +13,7 @@ use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
 use crate::engine::explain::candidate_facts::CandidateFacts;
 use crate::engine::explain::{Explained, Sight};
-use crate::flow::rules::entity::{NewState, Snapshot};
+use crate::flow::rules::entity::{EntitySnapshot, NewEntityState};
 use crate::flow::run::source_event::{LoadedEvents, SourceEvent};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
 use crate::queue::store::messages::EnqueueOutcome;
@@ -32,14 +32,14 @@ pub enum EventToExplain {
         /// The event.
         message: Box<NewMessage>,
         /// The state of its entity that comes with it.
-        state: Option<Box<NewState>>,
+        state: Option<Box<NewEntityState>>,
     },
     /// An event that was published.
     Recorded(MessageId),
 }
 
 /// The states that come with an event and are not written.
-pub(super) type AssumedStates = HashMap<Entity, Snapshot>;
+pub(super) type AssumedStates = HashMap<Entity, EntitySnapshot>;
 
 impl Engine {
     /// Explains an event of a topic: the entries of surveys and the notification that it leads to. Writes
@@ -80,13 +80,13 @@ impl Engine {
     }
 
     /// The state that comes with an event, unless a newer one is known.
-    async fn assumed(&self, tenant: Tenant, state: Option<Box<NewState>>) -> Result<AssumedStates> {
+    async fn assumed(&self, tenant: Tenant, state: Option<Box<NewEntityState>>) -> Result<AssumedStates> {
         let Some(state) = state else { return Ok(AssumedStates::new()) };
         let known = self.store().entity(tenant, state.entity.clone()).await?;
         if known.is_some_and(|known| !state.replaces(&known.snapshot, known.version)) {
             return Ok(AssumedStates::new());
         }
-        let snapshot = Snapshot::State(serde_json::from_str(&state.state).unwrap_or_default());
+        let snapshot = EntitySnapshot::State(serde_json::from_str(&state.state).unwrap_or_default());
         Ok(AssumedStates::from([(state.entity, snapshot)]))
     }
 
@@ -147,7 +147,7 @@ impl Engine {
     }
 }
 
-fn check(message: &NewMessage, state: Option<&NewState>) -> Result<()> {
+fn check(message: &NewMessage, state: Option<&NewEntityState>) -> Result<()> {
     let mut problems = Problems::default();
     message.check("", &mut problems);
     if let Some(state) = state {

@@ -13,7 +13,7 @@ use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::run::consent::Recipients;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
-use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::entry::state::EntryState;
 use crate::survey::rules::candidate::reached::recipient_at;
 use crate::survey::rules::invitation;
@@ -31,7 +31,7 @@ pub(super) struct Forecast<'a> {
     pub(super) address: &'a str,
     /// The channel of the trigger.
     pub(super) channel: &'a str,
-    pub(super) schedule: &'a Schedule,
+    pub(super) schedule: &'a SendSchedule,
     /// The time zone that the event names for the recipient.
     pub(super) zone: Option<&'a str>,
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// The latest known state of an entity.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Snapshot {
+pub enum EntitySnapshot {
     /// The entity was never reported.
     #[default]
     Unknown,
@@ -23,7 +23,7 @@ pub enum Snapshot {
     State(Value),
 }
 
-impl Snapshot {
+impl EntitySnapshot {
     /// The state, if there is one.
     #[must_use]
     pub const fn state(&self) -> Option<&Value> {
@@ -36,7 +36,7 @@ impl Snapshot {
 
 /// A reported state of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewState {
+pub struct NewEntityState {
     /// The entity.
     pub entity: Entity,
     /// The state: an object's JSON text.
@@ -45,7 +45,7 @@ pub struct NewState {
     pub version: Option<i64>,
 }
 
-impl NewState {
+impl NewEntityState {
     /// Adds what is wrong with it: with the entity under its own fields, with the rest under `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
         check_entity(&self.entity, problems);
@@ -62,9 +62,9 @@ impl NewState {
     /// Whether this state is written over what is known of its entity: nothing newer, by the rule of the
     /// statement in `flow/store/entities.rs`.
     #[must_use]
-    pub fn replaces(&self, known: &Snapshot, version: Option<i64>) -> bool {
+    pub fn replaces(&self, known: &EntitySnapshot, version: Option<i64>) -> bool {
         match (self.version, version) {
-            (Some(new), Some(old)) => new > old || new == old && *known != Snapshot::Deleted,
+            (Some(new), Some(old)) => new > old || new == old && *known != EntitySnapshot::Deleted,
             _ => true,
         }
     }
@@ -87,8 +87,8 @@ pub fn check_entity(entity: &Entity, problems: &mut Problems) {
 /// Reduces to one state for each entity, as if the states had been reported one after another; sorted, so
 /// that two writers never wait for each other in a circle.
 #[must_use]
-pub fn settled(states: Vec<NewState>) -> Vec<NewState> {
-    let mut by_entity: BTreeMap<Entity, NewState> = BTreeMap::new();
+pub fn settled(states: Vec<NewEntityState>) -> Vec<NewEntityState> {
+    let mut by_entity: BTreeMap<Entity, NewEntityState> = BTreeMap::new();
     for mut state in states {
         match by_entity.get_mut(&state.entity) {
             Some(known) if state.follows(known) => {
@@ -108,9 +108,9 @@ pub fn settled(states: Vec<NewState>) -> Vec<NewState> {
 mod tests {
     use super::*;
 
-    fn state(id: &str, state: &str, version: Option<i64>) -> NewState {
+    fn state(id: &str, state: &str, version: Option<i64>) -> NewEntityState {
         let entity = Entity { kind: "booking".into(), id: id.into() };
-        NewState { entity, state: state.into(), version }
+        NewEntityState { entity, state: state.into(), version }
     }
 
     /// PRD-18: within a batch the newest stays, whatever the order.

@@ -178,8 +178,8 @@ impl EntryStatus {
     /// `Ok` with the same status is a transition that changes nothing, such as opening a page again.
     ///
     /// # Errors
-    /// A [`Refusal`] when it may not happen any more; nothing is written then.
-    pub const fn after(self, transition: Transition) -> Result<Self, Refusal> {
+    /// A [`TransitionRefusal`] when it may not happen any more; nothing is written then.
+    pub const fn after(self, transition: Transition) -> Result<Self, TransitionRefusal> {
         use EntryStatus::{Cancelled, Completed, Expired, Failed, Opened, Pending, Sent};
         let next = match (transition, self) {
             (Transition::Sending | Transition::NotSent, Pending | Sent | Opened) => self,
@@ -205,7 +205,7 @@ impl EntryStatus {
                 _,
             )
             | (Transition::Submitted | Transition::Cancelled | Transition::Replayed, _) => {
-                return Err(Refusal { status: self, transition });
+                return Err(TransitionRefusal { status: self, transition });
             }
         };
         Ok(next)
@@ -263,12 +263,12 @@ impl Transition {
 /// A transition that may not happen any more, and why. Its text is the error that a caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
-pub struct Refusal {
+pub struct TransitionRefusal {
     status: EntryStatus,
     transition: Transition,
 }
 
-impl Refusal {
+impl TransitionRefusal {
     /// The status that forbids it.
     #[must_use]
     pub const fn status(&self) -> EntryStatus {

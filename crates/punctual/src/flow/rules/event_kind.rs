@@ -11,7 +11,7 @@
 mod read;
 mod recipients;
 
-pub use crate::flow::rules::event_kind::recipients::{Mapping, Recipient};
+pub use crate::flow::rules::event_kind::recipients::{Recipient, RecipientMapping};
 
 use crate::base::condition::Condition;
 use crate::base::error::Problems;
@@ -21,7 +21,7 @@ use crate::base::number;
 use crate::base::path::{Path, text_of};
 use crate::base::schema::Schema;
 use crate::base::zone::Zone;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -36,13 +36,13 @@ pub struct EventKind {
     /// … and where in the payload the id stands.
     pub entity_id: Option<Path>,
     /// The recipients.
-    pub recipients: Mapping,
+    pub recipients: RecipientMapping,
     /// When a message would be pointless.
     pub cancel_when: Option<Condition>,
     /// Whether a message is pointless while the entity's state was not reported.
     pub require_entity: bool,
     /// Other entities whose states templates can name.
-    pub related: Vec<Related>,
+    pub related: Vec<RelatedEntity>,
     /// The form of the payload.
     pub schema: Option<Schema>,
     /// A payload as it may come.
@@ -55,7 +55,7 @@ pub struct EventKind {
 
 /// Another entity that an event leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Related {
+pub struct RelatedEntity {
     /// The name in templates.
     pub name: String,
     /// Its type.
@@ -125,7 +125,7 @@ impl EventKind {
     #[must_use]
     pub fn undefined() -> &'static Self {
         static UNDEFINED: LazyLock<EventKind> =
-            LazyLock::new(|| EventKind { recipients: Mapping::undefined(), ..EventKind::default() });
+            LazyLock::new(|| EventKind { recipients: RecipientMapping::undefined(), ..EventKind::default() });
         &UNDEFINED
     }
 
@@ -204,7 +204,7 @@ impl EventKind {
     pub fn recipients<'a>(
         &'a self,
         payload: &'a Value,
-        snapshot: &'a Snapshot,
+        snapshot: &'a EntitySnapshot,
     ) -> impl Iterator<Item = Recipient<'a>> {
         self.recipients.find(payload, stands_for(payload, snapshot))
     }
@@ -215,17 +215,17 @@ impl EventKind {
     pub fn described_recipient<'a>(
         &'a self,
         payload: &'a Value,
-        snapshot: &'a Snapshot,
+        snapshot: &'a EntitySnapshot,
     ) -> Option<Recipient<'a>> {
         self.recipients.describe(payload, stands_for(payload, snapshot))
     }
 
     /// Whether a message about this would be pointless, and why.
     #[must_use]
-    pub fn is_pointless(&self, snapshot: &Snapshot, payload: &Value) -> Option<CancelReason> {
+    pub fn is_pointless(&self, snapshot: &EntitySnapshot, payload: &Value) -> Option<CancelReason> {
         match snapshot {
-            Snapshot::Deleted => return Some(CancelReason::EntityDeleted),
-            Snapshot::Unknown if self.require_entity => return Some(CancelReason::EntityUnknown),
+            EntitySnapshot::Deleted => return Some(CancelReason::EntityDeleted),
+            EntitySnapshot::Unknown if self.require_entity => return Some(CancelReason::EntityUnknown),
             _ => {}
         }
         let condition = self.cancel_when.as_ref()?;
@@ -241,7 +241,7 @@ impl EventKind {
 
     /// The related entities of an event, each with the name that templates use.
     #[must_use]
-    pub fn related_ids(&self, payload: &Value, snapshot: &Snapshot) -> Vec<(&str, Entity)> {
+    pub fn related_ids(&self, payload: &Value, snapshot: &EntitySnapshot) -> Vec<(&str, Entity)> {
         let state = stands_for(payload, snapshot);
         let found = self.related.iter().filter_map(|related| {
             let id = look(&related.id, payload, payload, state).and_then(text_of)?;
@@ -253,7 +253,12 @@ impl EventKind {
     /// Returns the zone that dates are shown in: the `timeZone` of the entity, of the payload, or of a
     /// related entity; `None` leaves it to the tenant.
     #[must_use]
-    pub fn zone(&self, payload: &Value, snapshot: &Snapshot, related: &[(&str, Value)]) -> Option<Zone> {
+    pub fn zone(
+        &self,
+        payload: &Value,
+        snapshot: &EntitySnapshot,
+        related: &[(&str, Value)],
+    ) -> Option<Zone> {
         let all = snapshot.state().into_iter().chain([payload]).chain(related.iter().map(|(_, state)| state));
         let mut named = all.filter_map(|state| state.get("timeZone")?.as_str());
         named.find_map(|name| Zone::find(name).ok())
@@ -261,7 +266,7 @@ impl EventKind {
 }
 
 /// The entity's state, or the payload in its place.
-pub(crate) fn stands_for<'a>(payload: &'a Value, snapshot: &'a Snapshot) -> &'a Value {
+pub(crate) fn stands_for<'a>(payload: &'a Value, snapshot: &'a EntitySnapshot) -> &'a Value {
     snapshot.state().unwrap_or(payload)
 }
 

@@ -4,7 +4,7 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// States by tenant and entity.
 #[derive(Debug, Default)]
-pub(crate) struct EntityStates(HashMap<Tenant, HashMap<Entity, Snapshot>>);
+pub(crate) struct EntityStates(HashMap<Tenant, HashMap<Entity, EntitySnapshot>>);
 
 impl EntityStates {
     /// Reads the states of these entities, beside those that are known. Without any, nothing is read.
@@ -32,15 +32,15 @@ impl EntityStates {
     }
 
     /// Puts these states in the place of those that are known.
-    pub(crate) fn assume(&mut self, tenant: Tenant, states: &HashMap<Entity, Snapshot>) {
+    pub(crate) fn assume(&mut self, tenant: Tenant, states: &HashMap<Entity, EntitySnapshot>) {
         let states = states.iter().map(|(entity, state)| (entity.clone(), state.clone()));
         self.0.entry(tenant).or_default().extend(states);
     }
 
     /// The state of an entity; `Unknown` if it was never reported, or was not asked for.
-    pub(crate) fn of(&self, tenant: Tenant, entity: Option<&Entity>) -> &Snapshot {
+    pub(crate) fn of(&self, tenant: Tenant, entity: Option<&Entity>) -> &EntitySnapshot {
         let known = entity.and_then(|entity| self.0.get(&tenant)?.get(entity));
-        known.unwrap_or(&Snapshot::Unknown)
+        known.unwrap_or(&EntitySnapshot::Unknown)
     }
 
     /// The states of the entities that an event leads to, by the names that its kind gives them.
@@ -49,7 +49,7 @@ impl EntityStates {
         tenant: Tenant,
         kind: &'k EventKind,
         payload: &Value,
-        snapshot: &Snapshot,
+        snapshot: &EntitySnapshot,
     ) -> Vec<(&'k str, Value)> {
         let ids = kind.related_ids(payload, snapshot).into_iter();
         ids.filter_map(|(name, entity)| Some((name, self.of(tenant, Some(&entity)).state()?.clone())))

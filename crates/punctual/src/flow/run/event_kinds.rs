@@ -17,18 +17,18 @@ use std::time::Duration;
 /// The event kinds that this process has seen.
 #[derive(Debug)]
 pub struct EventKinds {
-    keeper: CachedByStamp<Tenant, KindSet>,
+    keeper: CachedByStamp<Tenant, EventKindSet>,
 }
 
 /// The event kinds of one tenant, by name.
 #[derive(Debug, Default)]
-pub struct KindSet {
+pub struct EventKindSet {
     kinds: BTreeMap<String, Arc<EventKind>>,
     has_schemas: bool,
     has_topics: bool,
 }
 
-impl KindSet {
+impl EventKindSet {
     /// A kind by its name.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Arc<EventKind>> {
@@ -83,10 +83,10 @@ impl EventKinds {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn of(&self, store: &Store, tenant: Tenant) -> Result<Arc<KindSet>> {
+    pub async fn of(&self, store: &Store, tenant: Tenant) -> Result<Arc<EventKindSet>> {
         let read = || async {
             let all = store.all_event_kinds(tenant).await?;
-            let read = |kept: crate::flow::store::event_kinds::KeptKind| {
+            let read = |kept: crate::flow::store::event_kinds::StoredEventKind| {
                 let mut kind = EventKind::kept(&kept.document);
                 kind.version = kept.version;
                 (kept.kind, Arc::new(kind))
@@ -94,7 +94,7 @@ impl EventKinds {
             let kinds: BTreeMap<_, _> = all.kinds.into_iter().map(read).collect();
             let has_schemas = kinds.values().any(|kind| kind.schema.is_some());
             let has_topics = kinds.values().any(|kind| kind.topic.is_some());
-            Ok((all.stamp, KindSet { kinds, has_schemas, has_topics }))
+            Ok((all.stamp, EventKindSet { kinds, has_schemas, has_topics }))
         };
         self.keeper.of(tenant, || store.event_kind_stamp(tenant), read).await
     }

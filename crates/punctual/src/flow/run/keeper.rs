@@ -16,11 +16,11 @@ use std::time::Duration;
 pub(crate) struct CachedByStamp<K, T> {
     fresh: Duration,
     most: usize,
-    kept: Mutex<HashMap<K, Kept<T>>>,
+    kept: Mutex<HashMap<K, CachedValue<T>>>,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct CachedValue<T> {
     what: Arc<T>,
     stamp: i64,
     looked: Monotonic,
@@ -52,13 +52,13 @@ impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {
                 return Ok(what);
             }
             if stamp().await? == known {
-                self.keep(key, Kept { what: Arc::clone(&what), stamp: known, looked });
+                self.keep(key, CachedValue { what: Arc::clone(&what), stamp: known, looked });
                 return Ok(what);
             }
         }
         let (stamp, what) = read().await?;
         let what = Arc::new(what);
-        self.keep(key, Kept { what: Arc::clone(&what), stamp, looked });
+        self.keep(key, CachedValue { what: Arc::clone(&what), stamp, looked });
         Ok(what)
     }
 
@@ -67,12 +67,12 @@ impl<K: Clone + Eq + Hash, T> CachedByStamp<K, T> {
         self.all().remove(key);
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<K, Kept<T>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<K, CachedValue<T>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps it, unless another caller has brought something newer meanwhile.
-    fn keep(&self, key: K, new: Kept<T>) {
+    fn keep(&self, key: K, new: CachedValue<T>) {
         let mut all = self.all();
         if all.len() >= self.most && !all.contains_key(&key) {
             all.clear();

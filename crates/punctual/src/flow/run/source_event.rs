@@ -3,9 +3,9 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::EventKind;
-use crate::flow::run::event_kinds::{EventKinds, KindSet};
+use crate::flow::run::event_kinds::{EventKindSet, EventKinds};
 use crate::queue::rules::message::{Entity, Message};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ pub struct SourceEvent<'a> {
     /// The entity of the event.
     pub entity: Option<&'a Entity>,
     /// The state of that.
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a EntitySnapshot,
 }
 
 impl SourceEvent<'_> {
@@ -49,8 +49,8 @@ pub struct LoadedEvents {
     pub payloads: Vec<Arc<Value>>,
     /// The entities of the events, in the same order.
     pub entities: Vec<Option<Entity>>,
-    kinds: HashMap<Tenant, Arc<KindSet>>,
-    states: HashMap<Tenant, HashMap<Entity, Snapshot>>,
+    kinds: HashMap<Tenant, Arc<EventKindSet>>,
+    states: HashMap<Tenant, HashMap<Entity, EntitySnapshot>>,
 }
 
 impl LoadedEvents {
@@ -76,7 +76,7 @@ impl LoadedEvents {
         Ok(loaded)
     }
 
-    async fn read_states(&self, store: &Store) -> Result<HashMap<Tenant, HashMap<Entity, Snapshot>>> {
+    async fn read_states(&self, store: &Store) -> Result<HashMap<Tenant, HashMap<Entity, EntitySnapshot>>> {
         let mut wanted: BTreeMap<Tenant, Vec<Entity>> = BTreeMap::new();
         for (event, entity) in self.events.iter().zip(&self.entities) {
             wanted.entry(event.tenant).or_default().extend(entity.clone());
@@ -93,7 +93,7 @@ impl LoadedEvents {
     }
 
     /// Takes a state for known that no transaction has written yet.
-    pub fn assume(&mut self, tenant: Tenant, entity: Entity, snapshot: Snapshot) {
+    pub fn assume(&mut self, tenant: Tenant, entity: Entity, snapshot: EntitySnapshot) {
         self.states.entry(tenant).or_default().insert(entity, snapshot);
     }
 
@@ -104,7 +104,7 @@ impl LoadedEvents {
         read.map(|((event, payload), entity)| {
             let entity = entity.as_ref();
             let state = entity.and_then(|entity| self.states.get(&event.tenant)?.get(entity));
-            let snapshot = state.unwrap_or(&Snapshot::Unknown);
+            let snapshot = state.unwrap_or(&EntitySnapshot::Unknown);
             SourceEvent { event, payload, kind: self.kind(event), entity, snapshot }
         })
         .collect()

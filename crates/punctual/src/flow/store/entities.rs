@@ -15,7 +15,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
-use crate::flow::rules::entity::{NewState, Snapshot, check_entity, settled};
+use crate::flow::rules::entity::{EntitySnapshot, NewEntityState, check_entity, settled};
 use crate::queue::rules::message::{Entity, NewMessage};
 use crate::queue::store::messages::{Batch, EnqueueOutcome, check, enqueue_new};
 use serde_json::Value;
@@ -23,11 +23,11 @@ use std::collections::HashMap;
 
 /// An entity as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KeptEntity {
+pub struct StoredEntity {
     /// Which one.
     pub entity: Entity,
     /// The latest known state.
-    pub snapshot: Snapshot,
+    pub snapshot: EntitySnapshot,
     /// The version of its latest state, if one was given.
     pub version: Option<i64>,
     /// When it was last reported.
@@ -38,15 +38,15 @@ pub struct KeptEntity {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntityOutcome {
     /// The state or deletion was stored.
-    Kept(KeptEntity),
+    Kept(StoredEntity),
     /// A newer state was reported before, and stays.
-    Older(KeptEntity),
+    Older(StoredEntity),
 }
 
 impl EntityOutcome {
     /// Returns the entity as it is stored now.
     #[must_use]
-    pub fn into_entity(self) -> KeptEntity {
+    pub fn into_entity(self) -> StoredEntity {
         match self {
             Self::Kept(standing) | Self::Older(standing) => standing,
         }
@@ -58,7 +58,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub fn put_entity(&self, tenant: Tenant, new: NewState) -> VerbFuture<'_, EntityOutcome> {
+    pub fn put_entity(&self, tenant: Tenant, new: NewEntityState) -> VerbFuture<'_, EntityOutcome> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             new.check("", &mut problems);
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Reads an entity; `None` if it was never reported.
-    pub fn entity(&self, tenant: Tenant, entity: Entity) -> VerbFuture<'_, Option<KeptEntity>> {
+    pub fn entity(&self, tenant: Tenant, entity: Entity) -> VerbFuture<'_, Option<StoredEntity>> {
         self.of(tenant).read((tenant, entity), |tx, (tenant, entity)| Box::pin(find(tx, *tenant, entity)))
     }
 
@@ -111,7 +111,7 @@ impl Store {
         &self,
         tenant: Tenant,
         entities: Vec<Entity>,
-    ) -> VerbFuture<'_, HashMap<Entity, Snapshot>> {
+    ) -> VerbFuture<'_, HashMap<Entity, EntitySnapshot>> {
         self.of(tenant)
             .read((tenant, entities), |tx, (tenant, entities)| Box::pin(read_entities(tx, *tenant, entities)))
     }
@@ -125,7 +125,7 @@ impl Store {
         &self,
         tenant: Tenant,
         messages: Vec<NewMessage>,
-        states: Vec<(usize, NewState)>,
+        states: Vec<(usize, NewEntityState)>,
     ) -> VerbFuture<'_, Vec<EnqueueOutcome>> {
         VerbFuture::new(async move {
             check(&messages)?;
@@ -151,9 +151,9 @@ impl Store {
 
 /// Writes states, one for each entity, in the order of their names; a state older than the stored one is left
 /// out. Returns those that were written.
-async fn write(tx: &mut Tx, tenant: Tenant, states: &[NewState]) -> Result<Vec<Row>> {
+async fn write(tx: &mut Tx, tenant: Tenant, states: &[NewEntityState]) -> Result<Vec<Row>> {
     let now = tx.now().await?;
-    let texts = |pick: fn(&NewState) -> &String| {
+    let texts = |pick: fn(&NewEntityState) -> &String| {
         Column::Texts(states.iter().map(|state| Some(pick(state).as_str())).collect())
     };
     let columns = [
@@ -171,7 +171,7 @@ pub(crate) async fn read_entities(
     tx: &mut Tx,
     tenant: Tenant,
     entities: &[Entity],
-) -> Result<HashMap<Entity, Snapshot>> {
+) -> Result<HashMap<Entity, EntitySnapshot>> {
     let texts = |pick: fn(&Entity) -> &String| {
         Column::Texts(entities.iter().map(|entity| Some(pick(entity).as_str())).collect())
     };
@@ -226,18 +226,18 @@ const READ: (&str, &str) = (
     FIND,
 );
 
-fn read_entity(row: &Row) -> Result<KeptEntity> {
+fn read_entity(row: &Row) -> Result<StoredEntity> {
     let state = row.maybe_text(3)?;
     let read = |text: String| serde_json::from_str::<Value>(&text).map_err(|e| Error::Database(e.into()));
-    Ok(KeptEntity {
+    Ok(StoredEntity {
         entity: Entity { kind: row.text(0)?, id: row.text(1)? },
         version: row.maybe_int(2)?,
-        snapshot: state.map(read).transpose()?.map_or(Snapshot::Deleted, Snapshot::State),
+        snapshot: state.map(read).transpose()?.map_or(EntitySnapshot::Deleted, EntitySnapshot::State),
         updated_at: row.time(4)?,
     })
 }
 
-async fn find(tx: &mut Tx, tenant: Tenant, entity: &Entity) -> Result<Option<KeptEntity>> {
+async fn find(tx: &mut Tx, tenant: Tenant, entity: &Entity) -> Result<Option<StoredEntity>> {
     let row = tx.first(FIND, params![tenant.id(), &entity.kind, &entity.id]).await?;
     row.as_ref().map(read_entity).transpose()
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 /// A kind as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KeptKind {
+pub struct StoredEventKind {
     /// Its name.
     pub kind: String,
     /// How often it was changed, from 1.
@@ -36,11 +36,11 @@ pub struct KeptKind {
 
 /// The kinds of a tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AllKinds {
+pub struct TenantEventKinds {
     /// The stamp that they are at least as new as.
     pub stamp: i64,
     /// The kinds, by name.
-    pub kinds: Vec<KeptKind>,
+    pub kinds: Vec<StoredEventKind>,
 }
 
 impl Store {
@@ -53,7 +53,7 @@ impl Store {
         tenant: Tenant,
         kind: &'a str,
         document: Value,
-    ) -> VerbFuture<'a, KeptKind> {
+    ) -> VerbFuture<'a, StoredEventKind> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             check_name(kind, "kind", &mut problems);
@@ -83,13 +83,18 @@ impl Store {
     }
 
     /// A kind by its name.
-    pub fn event_kind(&self, tenant: Tenant, kind: &str) -> VerbFuture<'_, Option<KeptKind>> {
+    pub fn event_kind(&self, tenant: Tenant, kind: &str) -> VerbFuture<'_, Option<StoredEventKind>> {
         self.of(tenant)
             .read((tenant, kind.to_owned()), |tx, (tenant, kind)| Box::pin(find(tx, *tenant, kind)))
     }
 
     /// Kinds of a tenant by name, those behind `after`.
-    pub fn event_kinds(&self, tenant: Tenant, after: &str, limit: usize) -> VerbFuture<'_, Vec<KeptKind>> {
+    pub fn event_kinds(
+        &self,
+        tenant: Tenant,
+        after: &str,
+        limit: usize,
+    ) -> VerbFuture<'_, Vec<StoredEventKind>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.of(tenant).read((tenant, after.to_owned(), limit), |tx, (tenant, after, limit)| {
             Box::pin(async move {
@@ -105,13 +110,13 @@ impl Store {
     }
 
     /// All kinds of a tenant.
-    pub fn all_event_kinds(&self, tenant: Tenant) -> VerbFuture<'_, AllKinds> {
+    pub fn all_event_kinds(&self, tenant: Tenant) -> VerbFuture<'_, TenantEventKinds> {
         self.of(tenant).read(tenant, |tx, tenant| {
             Box::pin(async move {
                 // The stamp first: a change that comes in between is read again later, not missed.
                 let stamp = stamp(tx, *tenant).await?;
                 let rows = tx.query(LIST, params![tenant.id(), "", i64::MAX]).await?;
-                Ok(AllKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
+                Ok(TenantEventKinds { stamp, kinds: rows.iter().map(read_kind).collect::<Result<_>>()? })
             })
         })
     }
@@ -137,8 +142,8 @@ const RAISE: &str = "insert into punctual.event_kind_stamp as s (tenant_id, stam
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
 const STAMP: &str = "select stamp from punctual.event_kind_stamp where tenant_id = $1";
 
-fn read_kind(row: &Row) -> Result<KeptKind> {
-    Ok(KeptKind {
+fn read_kind(row: &Row) -> Result<StoredEventKind> {
+    Ok(StoredEventKind {
         kind: row.text(0)?,
         version: row.count(1)?,
         document: serde_json::from_str(&row.text(2)?).map_err(|error| Error::Database(error.into()))?,
@@ -158,7 +163,7 @@ fn level_of(kind: &str, new: &EventKind) -> InterestLevel {
     if of_entries { InterestLevel::AllEvents } else { InterestLevel::Events }
 }
 
-async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<KeptKind> {
+async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result<StoredEventKind> {
     let now = tx.now().await?;
     let document = new.document().to_string();
     if tx.execute(PUT, params![tenant.id(), kind, document.as_str(), now]).await? == 1 {
@@ -175,7 +180,7 @@ async fn put(tx: &mut Tx, tenant: Tenant, kind: &str, new: &EventKind) -> Result
     kept.ok_or_else(|| Error::NotFound(format!("the event kind `{kind}` was deleted meanwhile")))
 }
 
-async fn find(tx: &mut Tx, tenant: Tenant, kind: &str) -> Result<Option<KeptKind>> {
+async fn find(tx: &mut Tx, tenant: Tenant, kind: &str) -> Result<Option<StoredEventKind>> {
     tx.first(FIND, params![tenant.id(), kind]).await?.as_ref().map(read_kind).transpose()
 }
 

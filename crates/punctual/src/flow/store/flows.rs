@@ -74,7 +74,7 @@ pub struct FlowVersion {
 
 /// The published flows of a tenant, and the stamp that they are valid for.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct PublishedFlows {
     /// While the tenant's stamp is this, nothing has changed.
     pub stamp: i64,
     /// The published versions.
@@ -134,7 +134,7 @@ impl Store {
         &self,
         tenant: Tenant,
         known: Option<i64>,
-    ) -> VerbFuture<'_, (Timestamp, Option<Published>)> {
+    ) -> VerbFuture<'_, (Timestamp, Option<PublishedFlows>)> {
         self.of(tenant).read((tenant, known), |tx, (tenant, known)| Box::pin(published(tx, *tenant, *known)))
     }
 }
@@ -210,7 +210,7 @@ async fn published(
     tx: &mut Tx,
     tenant: Tenant,
     known: Option<i64>,
-) -> Result<(Timestamp, Option<Published>)> {
+) -> Result<(Timestamp, Option<PublishedFlows>)> {
     // The time and the stamp are read first: the versions read after them may be newer, never older.
     let now = tx.now().await?;
     let stamp = stamp(tx, tenant).await?;
@@ -222,7 +222,7 @@ async fn published(
     let row = tx.first(ADVANCE_LANE, params![tenant.id(), EntryKind::Survey.word()]).await?;
     let lane = row.map(|row| row.int(0)).transpose()?.map(LaneId);
     let (_, time_zone) = tenants::locale_and_zone(tx, tenant).await?;
-    Ok((now, Some(Published { stamp, versions, lane, time_zone })))
+    Ok((now, Some(PublishedFlows { stamp, versions, lane, time_zone })))
 }
 
 /// The names that flows have in another system.

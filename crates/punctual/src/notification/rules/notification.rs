@@ -16,7 +16,7 @@ use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::template::choose::{TemplateVerdict, choose, compare};
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet, Wanted};
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
@@ -86,7 +86,7 @@ pub fn plan(
     event: &Event<'_>,
     kind: Option<&EventKind>,
     set: &TemplateSet,
-    snapshot: &Snapshot,
+    snapshot: &EntitySnapshot,
     ways: &Ways<'_>,
     again: Option<&str>,
 ) -> Plan {
@@ -147,7 +147,7 @@ struct Message<'a> {
 }
 
 /// Returns the recipients of an event; if there are none, one without a name and without addresses.
-fn people<'a>(kind: &'a EventKind, payload: &'a Value, snapshot: &'a Snapshot) -> Vec<Recipient<'a>> {
+fn people<'a>(kind: &'a EventKind, payload: &'a Value, snapshot: &'a EntitySnapshot) -> Vec<Recipient<'a>> {
     let mut people: Vec<Recipient<'_>> = kind.recipients(payload, snapshot).collect();
     if people.is_empty() {
         people.push(Recipient::default());
@@ -192,7 +192,7 @@ pub fn consider<'t>(
     event: &Event<'_>,
     kind: Option<&EventKind>,
     set: &'t TemplateSet,
-    snapshot: &Snapshot,
+    snapshot: &EntitySnapshot,
     ways: &Ways<'_>,
 ) -> Vec<Consideration<'t>> {
     let of = kind.unwrap_or_else(|| EventKind::undefined());
@@ -225,7 +225,7 @@ pub fn scopes_of(
     entity: Option<&Entity>,
     kind: &EventKind,
     payload: &Value,
-    snapshot: &Snapshot,
+    snapshot: &EntitySnapshot,
 ) -> Vec<Entity> {
     let related = kind.related_ids(payload, snapshot).into_iter().map(|(_, related)| related);
     entity.cloned().into_iter().chain(related).collect()

@@ -18,7 +18,7 @@ use crate::delivery::run::delivery_gate::GateDecision;
 use crate::delivery::run::kinds::{Rendered, Renderer};
 use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry};
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::EntryKind;
 use crate::notification::run::renderer::{ForecastWorld, NotificationRenderer};
 use crate::queue::rules::claim::ClaimItem;
@@ -64,7 +64,7 @@ pub(crate) async fn foresee(
     context: &DeliveryContext,
     source: ParsedSourceEvent,
     planned: &[&PlannedDelivery],
-    states: HashMap<Entity, Snapshot>,
+    states: HashMap<Entity, EntitySnapshot>,
     at: Timestamp,
 ) -> Result<Vec<ForecastDelivery>> {
     let tenant = source.cause.event.tenant;

@@ -10,7 +10,7 @@ use crate::delivery::run::kinds::{EventPlan, Planner, Renderer};
 use crate::delivery::store::consent::Consent;
 use crate::delivery::store::deliveries::planned_events::PlannedEntry;
 use crate::delivery::store::entries::advance::{PeekedEntries, PlannedSend};
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use crate::flow::rules::input_hash::{EntryInputs, EntryOrigin, input_hash, payload_digest};
 use crate::flow::run::source_event::{SourceEvent, payload_of};
@@ -111,7 +111,7 @@ impl PlanForecast {
 pub(crate) async fn plan_one(
     context: &DeliveryContext,
     event: &Message,
-    snapshot: &Snapshot,
+    snapshot: &EntitySnapshot,
     set: &TemplateSet,
     again: Option<&str>,
 ) -> Result<(Plan, EntryOrigin)> {
@@ -190,9 +190,9 @@ pub(crate) fn origin_of(of: &SourceEvent<'_>, set: &TemplateSet) -> EntryOrigin 
     let inputs =
         EntryInputs { event_kind: &of.event.kind, payload: &payload, definition: None, recipient: None };
     let state = match of.snapshot {
-        Snapshot::Unknown => None,
-        Snapshot::Deleted => Some("deleted"),
-        Snapshot::State(_) => Some("known"),
+        EntitySnapshot::Unknown => None,
+        EntitySnapshot::Deleted => Some("deleted"),
+        EntitySnapshot::State(_) => Some("known"),
     };
     EntryOrigin {
         input_hash: Some(input_hash(&inputs)),

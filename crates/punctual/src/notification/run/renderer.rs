@@ -29,7 +29,7 @@ use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry}
 use crate::delivery::run::templates::TemplateVersions;
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
 use crate::delivery::store::deliveries::source_events::Cause;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::notification::rules::notification::fallback::Refused;
@@ -56,7 +56,7 @@ pub struct NotificationRenderer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForecastWorld {
     /// States that come with the event.
-    pub(crate) states: HashMap<Entity, Snapshot>,
+    pub(crate) states: HashMap<Entity, EntitySnapshot>,
     /// What the deliveries would keep of their recipients.
     pub(crate) recipients: HashMap<DeliveryId, RecipientIdentity>,
 }
@@ -182,7 +182,7 @@ impl NotificationRenderer {
         self.causes.get(&of.entry)?.cause.entity.as_ref()
     }
 
-    fn snapshot(&self, of: &Delivery) -> &Snapshot {
+    fn snapshot(&self, of: &Delivery) -> &EntitySnapshot {
         self.states.of(of.tenant, self.entity_of(of))
     }
 

@@ -16,7 +16,7 @@ use crate::base::facts::Facts;
 use crate::base::id::FlowId;
 use crate::base::limits;
 use crate::base::locale;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::survey::{Survey, Trigger};
@@ -110,7 +110,7 @@ impl<'a> Candidate<'a> {
 
     /// Why messages about this event are pointless, by the state of its entity, if they are.
     #[must_use]
-    pub fn find_cancel_reason(&self, kind: &EventKind, snapshot: &Snapshot) -> Option<CancelReason> {
+    pub fn find_cancel_reason(&self, kind: &EventKind, snapshot: &EntitySnapshot) -> Option<CancelReason> {
         kind.is_pointless(snapshot, self.payload.unwrap_or(&Value::Null))
     }
 

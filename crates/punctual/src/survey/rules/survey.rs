@@ -184,7 +184,7 @@ fn read_triggers(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Trigger> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::rules::entry::schedule::Schedule;
+    use crate::flow::rules::entry::schedule::SendSchedule;
     use serde_json::json;
     use std::time::Duration;
 
@@ -252,7 +252,7 @@ mod tests {
             trigger.dedup_recipe,
             ["templateId", "recipient.address", "candidate.dealerId", "candidate.wip"]
         );
-        assert_eq!(trigger.schedule, Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
+        assert_eq!(trigger.schedule, SendSchedule { initial_delay: Duration::ZERO, reminders: vec![DAY] });
         assert_eq!((trigger.channel.as_str(), trigger.expiry), ("memory:default", None));
         assert_eq!(survey.subscribers_of(Some(trigger)).map(<[Subscriber]>::len), Some(2));
         assert_eq!((survey.locale_for(Some("ar-IQ")), survey.locale_for(Some("fr"))), ("ar", "en"));

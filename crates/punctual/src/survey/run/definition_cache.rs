@@ -17,8 +17,8 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
 use crate::database::store::Store;
-use crate::flow::rules::entry::schedule::Schedule;
-use crate::flow::store::flows::{FlowVersion, Published};
+use crate::flow::rules::entry::schedule::SendSchedule;
+use crate::flow::store::flows::{FlowVersion, PublishedFlows};
 use crate::survey::rules::candidate::TEMPLATE_ID;
 use crate::survey::rules::survey::{Survey, Trigger};
 use std::collections::{BTreeSet, HashMap};
@@ -49,7 +49,7 @@ pub struct Shared {
     /// The key of its channel.
     pub channel: Arc<str>,
     /// Its timetable.
-    pub schedule: Arc<Schedule>,
+    pub schedule: Arc<SendSchedule>,
 }
 
 impl LoadedSurvey {
@@ -67,7 +67,7 @@ impl LoadedSurvey {
 
     /// The timetable of a trigger; an entry without one halts.
     #[must_use]
-    pub fn schedule(&self, trigger_id: &str) -> Option<&Arc<Schedule>> {
+    pub fn schedule(&self, trigger_id: &str) -> Option<&Arc<SendSchedule>> {
         self.shared.iter().find(|shared| &*shared.trigger_id == trigger_id).map(|shared| &shared.schedule)
     }
 }
@@ -162,7 +162,7 @@ impl DuplicateShare {
 }
 
 impl ActiveTriggers {
-    fn new(published: Published) -> Result<Self> {
+    fn new(published: PublishedFlows) -> Result<Self> {
         let editions = published
             .versions
             .iter()

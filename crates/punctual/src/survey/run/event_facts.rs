@@ -14,10 +14,10 @@ use crate::base::id::{EntryId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::template::MessageTemplate;
 use crate::delivery::run::context::DeliveryContext;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
-use crate::flow::run::event_kinds::KindSet;
+use crate::flow::run::event_kinds::EventKindSet;
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::candidate::reached::Described;
 use crate::survey::rules::invitation;
@@ -74,7 +74,7 @@ impl EventFacts {
             if let MapEntry::Vacant(new) = kinds.entry(tenant) {
                 new.insert(context.event_kinds.of(context.store(), tenant).await?);
             }
-            let defined = kinds.get(&tenant).and_then(|kinds: &Arc<KindSet>| kinds.get(one.event_kind?));
+            let defined = kinds.get(&tenant).and_then(|kinds: &Arc<EventKindSet>| kinds.get(one.event_kind?));
             facts.add(one, defined.cloned(), &mut payloads);
         }
         let own = facts.known.values().filter(|one| one.defined.is_some() || one.names_more);
@@ -145,8 +145,8 @@ impl EventFacts {
     }
 
     /// The state of an instance's entity, as far as it was read.
-    pub(crate) fn snapshot(&self, id: EntryId) -> &Snapshot {
-        self.known.get(&id).map_or(&Snapshot::Unknown, |one| one.snapshot(&self.states))
+    pub(crate) fn snapshot(&self, id: EntryId) -> &EntitySnapshot {
+        self.known.get(&id).map_or(&EntitySnapshot::Unknown, |one| one.snapshot(&self.states))
     }
 
     /// The states of the entities that an instance's event leads to, by the kind's names.
@@ -168,7 +168,7 @@ impl EventFacts {
 }
 
 impl InstanceFacts {
-    fn snapshot<'s>(&self, states: &'s EntityStates) -> &'s Snapshot {
+    fn snapshot<'s>(&self, states: &'s EntityStates) -> &'s EntitySnapshot {
         states.of(self.tenant, self.entity.as_ref())
     }
 

@@ -20,7 +20,7 @@ use crate::delivery::rules::address::AddressKind;
 use crate::delivery::rules::consent::{ConsentQuestion, Verdict};
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::key::Key;
+use crate::flow::store::entries::key::KeyDigestHalf;
 use crate::queue::rules::message::Message;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::invitation;
@@ -346,8 +346,8 @@ async fn admit(
 
 /// Previews the outcome of writing a batch.
 async fn foretold(surveys: &SurveyKind, tenant: Tenant, batch: &Batch) -> Result<Vec<InstanceOutcome>> {
-    let keys: Vec<Key> = batch.entries.iter().map(|entry| entry.key).collect();
-    let mut known: HashMap<Key, PublicId> = surveys.store.known_keys(tenant, keys).await?;
+    let keys: Vec<KeyDigestHalf> = batch.entries.iter().map(|entry| entry.key).collect();
+    let mut known: HashMap<KeyDigestHalf, PublicId> = surveys.store.known_keys(tenant, keys).await?;
     let foretell = |entry: &NewInstance| match known.get(&entry.key) {
         Some(owner) => InstanceOutcome::Duplicate(*owner),
         None => {
@@ -380,7 +380,7 @@ async fn stop(
         if stops.is_empty() {
             continue;
         }
-        let keys: Vec<Key> = stops.iter().map(|(_, _, key)| *key).collect();
+        let keys: Vec<KeyDigestHalf> = stops.iter().map(|(_, _, key)| *key).collect();
         let known = surveys.store.known_keys(tenant, keys).await?;
         let mut asked: BTreeMap<PublicId, (usize, Place)> = BTreeMap::new();
         for (n, place, key) in stops {

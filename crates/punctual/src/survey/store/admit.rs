@@ -18,11 +18,11 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
 use crate::flow::rules::entry::EntryKind;
-use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::input_hash::{self, EntryInputs, PayloadDigest, payload_digest};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::insert::{NewEntry, NewRecipient, admit_keys, insert_entries};
-use crate::flow::store::entries::key::{self, Key};
+use crate::flow::store::entries::key::{self, KeyDigestHalf};
 use crate::flow::store::flows;
 use crate::queue::rules::message::Entity;
 use crate::queue::store::messages::facts::{FactMessage, insert_facts};
@@ -82,13 +82,13 @@ pub struct NewInstance {
     /// The key of its channel.
     pub channel: Arc<str>,
     /// When it is sent.
-    pub schedule: Arc<Schedule>,
+    pub schedule: Arc<SendSchedule>,
     /// How long it may be quiet.
     pub grace: Duration,
     /// Its public id, fresh.
     pub public_id: PublicId,
     /// The key that lets one instance through.
-    pub key: Key,
+    pub key: KeyDigestHalf,
     /// The whole digest of its recipe, in hexadecimal.
     pub unique_hash: String,
     /// The subscriptions that its survey lists for it, as JSON text; `None` is every one of the topic.
@@ -166,7 +166,7 @@ async fn admit(tx: &mut Tx, request: &Request) -> Result<AdmitOutcome> {
 
 /// The keys of a batch in their order, each once.
 struct DistinctKeys {
-    keys: Vec<Key>,
+    keys: Vec<KeyDigestHalf>,
     /// The first instance of each key.
     first: Vec<usize>,
     /// The place of each instance's key.
@@ -175,7 +175,8 @@ struct DistinctKeys {
 
 impl DistinctKeys {
     fn of(instances: &[NewInstance]) -> Self {
-        let mut order: Vec<(Key, usize)> = instances.iter().enumerate().map(|(n, e)| (e.key, n)).collect();
+        let mut order: Vec<(KeyDigestHalf, usize)> =
+            instances.iter().enumerate().map(|(n, e)| (e.key, n)).collect();
         order.sort_unstable();
         let mut distinct = Self { keys: Vec::new(), first: Vec::new(), places: vec![0; instances.len()] };
         for (key, n) in order {

@@ -14,7 +14,7 @@ use crate::database::value::params;
 use crate::delivery::store::entries::end::{EntryEnd, cancel_all, write_ends};
 use crate::delivery::store::entries::expire::await_expiry;
 use crate::flow::rules::entry::state::EntryState;
-use crate::flow::rules::entry::{Refusal, Transition};
+use crate::flow::rules::entry::{Transition, TransitionRefusal};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::lists::entry_by_public_id;
@@ -32,7 +32,7 @@ pub enum TransitionOutcome {
     /// The transition happened; this is the entry now.
     Done(Box<Entry>),
     /// The transition may not happen any more; nothing was written.
-    Refused(Refusal),
+    Refused(TransitionRefusal),
     /// There is no entry of this id, or it was deleted.
     Unknown,
 }

@@ -8,7 +8,7 @@ use punctual::base::id::EntryId;
 use punctual::database::store::Store;
 use punctual::delivery::store::deliveries::log::LoggedDelivery;
 use punctual::flow::rules::entry::EntryKind;
-use punctual::flow::rules::entry::log::{DeliveryLine, Outcome as LineOutcome};
+use punctual::flow::rules::entry::log::{AttemptOutcome as LineOutcome, DeliveryLine};
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::queue::rules::claim;
 use punctual::testing::Backend;

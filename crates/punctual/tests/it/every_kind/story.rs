@@ -14,7 +14,7 @@ use punctual::delivery::store::entries::actions::{
 };
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::operate::run::prune::RetentionSettings;
@@ -140,7 +140,7 @@ async fn rmd_20_what_was_loaded_and_resolved_is_kept(t: &Bench) {
         desk.template_in("ar", "{{name}}").await;
         prefer(&desk.engine, kind.address(), &json!({"locale": "ar"})).await;
         let entity = Entity { kind: "booking".into(), id: "1".into() };
-        let state = NewState { entity, state: json!({"status": "Open"}).to_string(), version: None };
+        let state = NewEntityState { entity, state: json!({"status": "Open"}).to_string(), version: None };
         desk.engine.store().put_entity(TENANT, state).await.unwrap();
         desk.event_about("1").await;
         desk.tick().await;

@@ -20,7 +20,7 @@ use punctual::engine::{
     DeliveryForecast, EventToExplain, Explained, ExplainedDelivery, ExplainedNotification,
     NotificationOutcome,
 };
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{
     ClockMode, Engine, EnqueueOutcome, Entity, EntryId, MessageId, NewMessage, Problems, Timestamp,
 };
@@ -63,7 +63,7 @@ struct Fate {
 struct World {
     engine: Engine,
     message: NewMessage,
-    state: Option<NewState>,
+    state: Option<NewEntityState>,
 }
 
 impl World {
@@ -211,20 +211,20 @@ async fn tell_of_entities(engine: &Engine, dice: &mut Dice) {
         0 | 2 => {}
         1 => drop(engine.store().delete_entity(TENANT, booking, None).await.unwrap()),
         _ => {
-            let state = NewState { entity: booking, state: status(dice), version: Some(5) };
+            let state = NewEntityState { entity: booking, state: status(dice), version: Some(5) };
             engine.store().put_entity(TENANT, state).await.unwrap();
         }
     }
     let entity = Entity { kind: "listing".into(), id: "77".into() };
-    let state = NewState { entity, state: json!({"name": "Sea view"}).to_string(), version: None };
+    let state = NewEntityState { entity, state: json!({"name": "Sea view"}).to_string(), version: None };
     engine.store().put_entity(TENANT, state).await.unwrap();
 }
 
 /// The state that comes with the event: older than the known one, or newer, or without a version.
-fn state(dice: &mut Dice, message: &NewMessage) -> Option<NewState> {
+fn state(dice: &mut Dice, message: &NewMessage) -> Option<NewEntityState> {
     let version = [None, Some(4), Some(6)][dice.roll(3)];
     let entity = message.entity.clone()?;
-    (dice.roll(2) == 0).then(|| NewState { entity, state: status(dice), version })
+    (dice.roll(2) == 0).then(|| NewEntityState { entity, state: status(dice), version })
 }
 
 fn guest(dice: &mut Dice, n: usize) -> Value {

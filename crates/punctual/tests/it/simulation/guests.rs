@@ -14,7 +14,7 @@ use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryName,
 };
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, EntryId, NewMessage, Problems, Tenant};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl Scene {
         let subject = self.ask_for_silence(tenant, booking.clone());
         let entity = Entity { kind: "booking".into(), id: booking };
         let state = json!({"status": "Cancelled"}).to_string();
-        if engine.store().put_entity(tenant, NewState { entity, state, version: None }).await.is_ok() {
+        if engine.store().put_entity(tenant, NewEntityState { entity, state, version: None }).await.is_ok() {
             self.keep_silence(subject, "booking cancelled");
         }
     }

@@ -3,7 +3,7 @@
 use super::{Draft, Reading, join};
 use crate::http::api::entities;
 use crate::http::input::Fields;
-use punctual::flow::rules::entity::NewState;
+use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Entity, NewMessage, Problems};
 use serde_json::{Map, Value};
 
@@ -59,7 +59,7 @@ fn read_entity(entity: &Map<String, Value>, at: &str, reading: &mut Reading) -> 
     let named = Entity { kind: read.need_text("type"), id: read.id_text("id").unwrap_or_default() };
     let (state, version) = entities::read_state(&mut read);
     if let Some(state) = state {
-        reading.add_state(NewState { entity: named.clone(), state, version }, at);
+        reading.add_state(NewEntityState { entity: named.clone(), state, version }, at);
     } else if version.is_some() {
         reading.problems.push(join(at, "version"), "is the version of a state, and there is none");
     }

@@ -13,7 +13,7 @@ use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::store::deliveries::delivery::read_status;
-use crate::flow::store::entries::key::{Key, key_of_text};
+use crate::flow::store::entries::key::{KeyDigestHalf, key_of_text};
 use std::collections::HashMap;
 
 /// The delivery that has a key.
@@ -36,7 +36,7 @@ pub(crate) async fn key_holders(
     if keys.is_empty() {
         return Ok(holders);
     }
-    let digests: Vec<Key> = keys.iter().map(|(_, text)| key_of_text(text)).collect();
+    let digests: Vec<KeyDigestHalf> = keys.iter().map(|(_, text)| key_of_text(text)).collect();
     let columns = [
         Column::Ints((0..keys.len()).map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect()),
         Column::Ints(keys.iter().map(|(tenant, _)| tenant.id()).collect()),
@@ -76,7 +76,7 @@ const _: () = assert!(DeliveryStatus::Skipped as i64 == 4);
 
 /// Gives back the keys of deliveries that are not sent.
 pub(crate) async fn free_keys(tx: &mut Tx, keys: &[(Tenant, &str, DeliveryId)]) -> Result<()> {
-    let digests: Vec<Key> = keys.iter().map(|(_, text, _)| key_of_text(text)).collect();
+    let digests: Vec<KeyDigestHalf> = keys.iter().map(|(_, text, _)| key_of_text(text)).collect();
     let columns = [
         Column::Ints(keys.iter().map(|(tenant, ..)| tenant.id()).collect()),
         Column::Ints(digests.iter().map(|key| key.0).collect()),

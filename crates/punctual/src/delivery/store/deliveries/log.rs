@@ -17,7 +17,7 @@ use crate::delivery::store::deliveries::QUIET_HOURS;
 use crate::delivery::store::deliveries::delivery::read_status;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::flow::rules::entry::EntryKind;
-use crate::flow::rules::entry::log::{DeliveryLine, Outcome};
+use crate::flow::rules::entry::log::{AttemptOutcome, DeliveryLine};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::lists::{about_itself, named_entries};
 use crate::flow::store::entries::read_kind;
@@ -131,7 +131,7 @@ impl LoggedDelivery {
             Some(DeliveryLine {
                 attempt: self.send,
                 sent_at: tried.at,
-                status: Outcome::of_attempt(&tried.outcome)?,
+                status: AttemptOutcome::of_attempt(&tried.outcome)?,
                 message_id: tried.provider_id.clone(),
                 error: tried.error.clone(),
                 reason: None,

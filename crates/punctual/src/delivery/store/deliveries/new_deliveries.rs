@@ -10,7 +10,7 @@ use crate::database::tx::Tx;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
 use crate::flow::rules::entry::EntryKind;
-use crate::flow::store::entries::key::{Key, key_of_text};
+use crate::flow::store::entries::key::{KeyDigestHalf, key_of_text};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues::own_lane;
 use crate::queue::store::waiting::{add_work, add_work_row};
@@ -166,7 +166,7 @@ async fn insert_each(tx: &mut Tx, rows: &[NewDelivery<'_>], now: Timestamp) -> R
     let ids: Vec<i64> = (last + 1..).take(rows.len()).collect();
     let keyed: Vec<(&NewDelivery<'_>, i64)> =
         rows.iter().zip(ids.iter().copied()).filter(|(row, _)| takes_key(row)).collect();
-    let digests: Vec<Key> = keyed.iter().map(|(row, _)| key_of_text(&row.planned.key)).collect();
+    let digests: Vec<KeyDigestHalf> = keyed.iter().map(|(row, _)| key_of_text(&row.planned.key)).collect();
     let keys = [
         Column::Ints(keyed.iter().map(|(row, _)| row.tenant.id()).collect()),
         Column::Ints(digests.iter().map(|key| key.0).collect()),
@@ -211,7 +211,7 @@ fn columns_of<'a>(rows: &[&'a NewDelivery<'_>], ids: &[i64]) -> Vec<Column<'a>> 
         ints(&|row| i64::from(row.planned.send)),
     ];
     if ids.is_empty() {
-        let digests: Vec<Key> = rows.iter().map(|row| key_of_text(&row.planned.key)).collect();
+        let digests: Vec<KeyDigestHalf> = rows.iter().map(|row| key_of_text(&row.planned.key)).collect();
         columns.push(Column::Ints(digests.iter().map(|key| key.0).collect()));
         columns.push(Column::Ints(digests.iter().map(|key| key.1).collect()));
     } else {

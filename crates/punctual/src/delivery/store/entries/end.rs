@@ -17,7 +17,7 @@ use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::deliveries::key::{free_keys, may_have_gone_out};
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
 use crate::flow::rules::entry::state::EntryState;
-use crate::flow::rules::entry::{EntryStatus, Refusal, Transition};
+use crate::flow::rules::entry::{EntryStatus, Transition, TransitionRefusal};
 use crate::flow::store::entries::{Entry, read_kind};
 use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::waiting::take_out_all;
@@ -180,7 +180,7 @@ pub(crate) async fn cancel_all(
     entries: &[Entry],
     transition: Transition,
     (reason, said): (Option<&str>, &str),
-) -> Result<Vec<std::result::Result<EntryState, Refusal>>> {
+) -> Result<Vec<std::result::Result<EntryState, TransitionRefusal>>> {
     let states: Vec<_> = entries.iter().map(|entry| entry.state.after(transition)).collect();
     let changed = entries.iter().zip(states.iter().copied()).filter_map(|(entry, state)| {
         let state = state.ok().filter(|state| *state != entry.state)?;

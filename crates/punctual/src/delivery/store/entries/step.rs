@@ -19,7 +19,7 @@ use crate::delivery::store::entries::counts::{CountChange, change_counts};
 use crate::delivery::store::entries::end::skip_waiting;
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
 use crate::flow::rules::entry::Transition;
-use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
@@ -34,7 +34,7 @@ pub struct EntryContext {
     /// The entry, as it was when the delivery was claimed.
     pub entry: Arc<Entry>,
     /// The timetable of its trigger; an entry without one has no reminders left.
-    pub schedule: Arc<Schedule>,
+    pub schedule: Arc<SendSchedule>,
 }
 
 /// The result of the send that an entry waits for.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How a try of a send went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum SendFailure {
     /// There is no channel of that name.
     NoChannel,
     /// The channel will never take it.
@@ -32,7 +32,7 @@ pub enum Failure {
 
 /// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureDecision {
     /// The same send is tried again then.
     RetryAt(Timestamp),
     /// This send is given up. Later reminders still go.
@@ -52,21 +52,21 @@ pub fn patience() -> RetryPolicy {
 /// of sends that failed together.
 #[must_use]
 pub fn after_failure(
-    failure: Failure,
+    failure: SendFailure,
     tries: u32,
     patience: &RetryPolicy,
     now: Timestamp,
     seed: u64,
-) -> Verdict {
+) -> FailureDecision {
     let retry = match failure {
-        Failure::NoChannel => return Verdict::Halt,
-        Failure::Permanent => return Verdict::GiveUp,
-        Failure::Transient { retry_after: None } => Retry::Policy,
-        Failure::Transient { retry_after: Some(wait) } => Retry::NotBefore(wait),
+        SendFailure::NoChannel => return FailureDecision::Halt,
+        SendFailure::Permanent => return FailureDecision::GiveUp,
+        SendFailure::Transient { retry_after: None } => Retry::Policy,
+        SendFailure::Transient { retry_after: Some(wait) } => Retry::NotBefore(wait),
     };
     match patience.after(tries, retry, seed) {
-        attempt::RetryDecision::Again(wait) => Verdict::RetryAt(now.plus(wait)),
-        attempt::RetryDecision::Dead => Verdict::GiveUp,
+        attempt::RetryDecision::Again(wait) => FailureDecision::RetryAt(now.plus(wait)),
+        attempt::RetryDecision::Dead => FailureDecision::GiveUp,
     }
 }
 
@@ -75,14 +75,14 @@ pub fn after_failure(
 /// its tries, the send is given up as well.
 #[must_use]
 pub fn after_probe(
-    failure: Failure,
+    failure: SendFailure,
     (tries, calls): (u32, u32),
     patience: &RetryPolicy,
     now: Timestamp,
     seed: u64,
-) -> Verdict {
+) -> FailureDecision {
     if calls >= patience.max_attempts.saturating_mul(limits::UNSTARTED_FACTOR) {
-        return Verdict::GiveUp;
+        return FailureDecision::GiveUp;
     }
     after_failure(failure, tries.min(patience.max_attempts.saturating_sub(1)), patience, now, seed)
 }
@@ -92,12 +92,12 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(1_778_735_580_000_000);
-    const ERROR: Failure = Failure::Transient { retry_after: None };
+    const ERROR: SendFailure = SendFailure::Transient { retry_after: None };
 
-    fn minutes(failure: Failure, tries: u32) -> Option<f64> {
+    fn minutes(failure: SendFailure, tries: u32) -> Option<f64> {
         match after_failure(failure, tries, &patience(), NOW, 7) {
-            Verdict::RetryAt(at) => Some(at.since(NOW).as_secs_f64() / 60.0),
-            Verdict::GiveUp | Verdict::Halt => None,
+            FailureDecision::RetryAt(at) => Some(at.since(NOW).as_secs_f64() / 60.0),
+            FailureDecision::GiveUp | FailureDecision::Halt => None,
         }
     }
 
@@ -109,7 +109,11 @@ mod tests {
             assert!((full * 0.9..=full).contains(&wait), "after try {tries}: {wait} min");
         }
         for tries in [5, 6, u32::MAX] {
-            assert_eq!(after_failure(ERROR, tries, &patience(), NOW, 7), Verdict::GiveUp, "try {tries}");
+            assert_eq!(
+                after_failure(ERROR, tries, &patience(), NOW, 7),
+                FailureDecision::GiveUp,
+                "try {tries}"
+            );
         }
         assert!(minutes(ERROR, 0).is_some(), "a try that was not counted is the first");
     }
@@ -118,19 +122,25 @@ mod tests {
     #[test]
     fn trg_15_no_channel_halts_and_a_refusal_ends_this_send() {
         for tries in [0, 1, 4, 5] {
-            assert_eq!(after_failure(Failure::NoChannel, tries, &patience(), NOW, 7), Verdict::Halt);
-            assert_eq!(after_failure(Failure::Permanent, tries, &patience(), NOW, 7), Verdict::GiveUp);
+            assert_eq!(
+                after_failure(SendFailure::NoChannel, tries, &patience(), NOW, 7),
+                FailureDecision::Halt
+            );
+            assert_eq!(
+                after_failure(SendFailure::Permanent, tries, &patience(), NOW, 7),
+                FailureDecision::GiveUp
+            );
         }
     }
 
     #[test]
     fn a_provider_may_ask_for_more_time_but_not_for_more_tries() {
-        let asks = |seconds| Failure::Transient { retry_after: Some(Duration::from_secs(seconds)) };
+        let asks = |seconds| SendFailure::Transient { retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(minutes(asks(1_800), 1), Some(30.0));
         assert_eq!(minutes(asks(1), 1), minutes(ERROR, 1));
         assert_eq!(minutes(asks(1_800), 5), None);
-        let for_ever = Failure::Transient { retry_after: Some(Duration::MAX) };
-        assert_eq!(after_failure(for_ever, 1, &patience(), NOW, 7), Verdict::RetryAt(Timestamp::MAX));
+        let for_ever = SendFailure::Transient { retry_after: Some(Duration::MAX) };
+        assert_eq!(after_failure(for_ever, 1, &patience(), NOW, 7), FailureDecision::RetryAt(Timestamp::MAX));
     }
 
     /// NTF-17: a probe does not count as a try, and one message is not a probe for ever.
@@ -141,14 +151,14 @@ mod tests {
             let like = after_failure(ERROR, tries.min(4), &patience(), NOW, 7);
             assert_eq!(after(tries, calls), like, "try {tries}, call {calls}");
         }
-        assert_eq!(after(1, 25), Verdict::GiveUp);
+        assert_eq!(after(1, 25), FailureDecision::GiveUp);
     }
 
     /// A list of waits that is used up gives up before the limit.
     #[test]
     fn a_list_of_waits_ends_in_giving_up() {
         let steps = RetryPolicy { max_attempts: 9, backoff: Backoff::Steps(vec![Duration::from_secs(60)]) };
-        assert!(matches!(after_failure(ERROR, 1, &steps, NOW, 7), Verdict::RetryAt(_)));
-        assert_eq!(after_failure(ERROR, 2, &steps, NOW, 7), Verdict::GiveUp);
+        assert!(matches!(after_failure(ERROR, 1, &steps, NOW, 7), FailureDecision::RetryAt(_)));
+        assert_eq!(after_failure(ERROR, 2, &steps, NOW, 7), FailureDecision::GiveUp);
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The channel took it.
     Delivered,
     /// The channel did not take it.
@@ -21,7 +21,7 @@ pub enum Outcome {
     NoChannel,
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Unknown, Self::NoChannel];
 
@@ -65,7 +65,7 @@ pub struct DeliveryLine {
     /// When it was tried.
     pub sent_at: Timestamp,
     /// The outcome of the try.
-    pub status: Outcome,
+    pub status: AttemptOutcome,
     /// The provider's id of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
@@ -81,19 +81,19 @@ impl DeliveryLine {
     /// The channel took it, and gave it this id, if it gives any.
     #[must_use]
     pub const fn delivered(attempt: u32, sent_at: Timestamp, message_id: Option<String>) -> Self {
-        Self { attempt, sent_at, status: Outcome::Delivered, message_id, error: None, reason: None }
+        Self { attempt, sent_at, status: AttemptOutcome::Delivered, message_id, error: None, reason: None }
     }
 
     /// The channel did not take it.
     #[must_use]
     pub fn failed(attempt: u32, sent_at: Timestamp, error: &str) -> Self {
-        Self::wrong(attempt, sent_at, Outcome::Failed, error)
+        Self::wrong(attempt, sent_at, AttemptOutcome::Failed, error)
     }
 
     /// There was no answer in time.
     #[must_use]
     pub fn unknown(attempt: u32, sent_at: Timestamp, error: &str) -> Self {
-        Self::wrong(attempt, sent_at, Outcome::Unknown, error)
+        Self::wrong(attempt, sent_at, AttemptOutcome::Unknown, error)
     }
 
     /// There is no channel of that name.
@@ -101,10 +101,10 @@ impl DeliveryLine {
     pub fn no_channel(attempt: u32, sent_at: Timestamp, channel: &str) -> Self {
         let error =
             format!("there is no channel `{channel}`: add it to the configuration, or name another one");
-        Self::wrong(attempt, sent_at, Outcome::NoChannel, &error)
+        Self::wrong(attempt, sent_at, AttemptOutcome::NoChannel, &error)
     }
 
-    fn wrong(attempt: u32, sent_at: Timestamp, status: Outcome, error: &str) -> Self {
+    fn wrong(attempt: u32, sent_at: Timestamp, status: AttemptOutcome, error: &str) -> Self {
         Self { attempt, sent_at, status, message_id: None, error: Some(kept_error(error)), reason: None }
     }
 }

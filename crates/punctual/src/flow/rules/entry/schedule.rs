@@ -22,7 +22,7 @@ use std::time::Duration;
 /// assert_eq!(sends, ["2026-03-02T09:00:00Z", "2026-03-07T09:00:00Z", "2026-03-17T09:00:00Z"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
+pub struct SendSchedule {
     /// From the event to the invitation.
     pub initial_delay: Duration,
     /// From each send to the one after it.
@@ -31,19 +31,19 @@ pub struct Schedule {
 
 /// The next step after a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextSend {
     /// When the next send is due; `None`: that was the last one.
     pub next_send_at: Option<Timestamp>,
     /// The reminders that are left after the next send.
     pub remaining: i64,
 }
 
-impl Next {
+impl NextSend {
     /// Nothing follows.
     pub const NOTHING: Self = Self { next_send_at: None, remaining: 0 };
 }
 
-impl Schedule {
+impl SendSchedule {
     /// The reminders that a new entry has left.
     #[must_use]
     pub fn total(&self) -> i64 {
@@ -69,8 +69,8 @@ impl Schedule {
     /// Returns the step after a send that went out at `sent_at`, with so many reminders remaining in the row.
     /// A number that does not fit the schedule halts.
     #[must_use]
-    pub fn after_send(&self, remaining: i64, sent_at: Timestamp) -> Next {
-        self.wait(remaining).map_or(Next::NOTHING, |wait| Next {
+    pub fn after_send(&self, remaining: i64, sent_at: Timestamp) -> NextSend {
+        self.wait(remaining).map_or(NextSend::NOTHING, |wait| NextSend {
             next_send_at: Some(sent_at.plus(wait)),
             remaining: remaining - 1,
         })
@@ -80,7 +80,7 @@ impl Schedule {
     /// their days: the wait counts from when the send was due. If that has passed as well, it counts from
     /// now, so that a channel that is down is not asked over and over.
     #[must_use]
-    pub fn after_giving_up(&self, remaining: i64, due_at: Timestamp, now: Timestamp) -> Next {
+    pub fn after_giving_up(&self, remaining: i64, due_at: Timestamp, now: Timestamp) -> NextSend {
         let in_time = self.after_send(remaining, due_at);
         match in_time.next_send_at {
             Some(at) if at <= now => self.after_send(remaining, now),
@@ -113,8 +113,8 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     const EVENT: Timestamp = Timestamp::from_micros(1_767_258_000_000_000);
 
-    fn days(initial: u32, reminders: &[u32]) -> Schedule {
-        Schedule { initial_delay: DAY * initial, reminders: reminders.iter().map(|n| DAY * *n).collect() }
+    fn days(initial: u32, reminders: &[u32]) -> SendSchedule {
+        SendSchedule { initial_delay: DAY * initial, reminders: reminders.iter().map(|n| DAY * *n).collect() }
     }
 
     /// TRG-12: a new-vehicle survey after 60 days, with reminders after 5, 10 and 15 more: the
@@ -129,7 +129,7 @@ mod tests {
         let table =
             [(60, 3, Some(on(65)), 2), (65, 2, Some(on(75)), 1), (75, 1, Some(on(90)), 0), (90, 0, None, 0)];
         for (day, before, next_send_at, remaining) in table {
-            assert_eq!(voc.after_send(before, on(day)), Next { next_send_at, remaining }, "day {day}");
+            assert_eq!(voc.after_send(before, on(day)), NextSend { next_send_at, remaining }, "day {day}");
         }
         assert_eq!([3, 2, 1, 0].map(|remaining| voc.attempt(remaining)), [1, 2, 3, 4]);
     }
@@ -149,7 +149,7 @@ mod tests {
             for remaining in [schedule.total() + 1, 0, -1, i64::MIN, i64::MAX] {
                 assert_eq!(
                     schedule.after_send(remaining, EVENT),
-                    Next::NOTHING,
+                    NextSend::NOTHING,
                     "{remaining} of {schedule:?}"
                 );
                 assert!((1..=4).contains(&schedule.attempt(remaining)));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn far_away_times_stop_at_the_last_moment() {
-        let endless = Schedule { initial_delay: Duration::MAX, reminders: vec![Duration::MAX; 2] };
+        let endless = SendSchedule { initial_delay: Duration::MAX, reminders: vec![Duration::MAX; 2] };
         assert_eq!(endless.plan(EVENT), [Timestamp::MAX; 3]);
         assert_eq!(endless.after_send(2, Timestamp::MAX).next_send_at, Some(Timestamp::MAX));
         assert_eq!(endless.first_send(None, Timestamp::MAX), Timestamp::MAX);
@@ -173,14 +173,14 @@ mod tests {
         let soon = on(60).plus(Duration::from_secs(900));
         assert_eq!(
             voc.after_giving_up(3, on(60), soon),
-            Next { next_send_at: Some(on(65)), remaining: 2 },
+            NextSend { next_send_at: Some(on(65)), remaining: 2 },
             "in time"
         );
         assert_eq!(
             voc.after_giving_up(3, on(60), on(65)),
-            Next { next_send_at: Some(on(70)), remaining: 2 },
+            NextSend { next_send_at: Some(on(70)), remaining: 2 },
             "its time has passed as well"
         );
-        assert_eq!(voc.after_giving_up(0, on(90), on(91)), Next::NOTHING);
+        assert_eq!(voc.after_giving_up(0, on(90), on(91)), NextSend::NOTHING);
     }
 }

@@ -3,8 +3,8 @@
 //! A state is a value. The store reads one, has it changed here, and writes it under the version it read.
 
 use crate::base::clock::Timestamp;
-use crate::flow::rules::entry::schedule::{Next, Schedule};
-use crate::flow::rules::entry::{EntryStatus, Refusal, Transition};
+use crate::flow::rules::entry::schedule::{NextSend, SendSchedule};
+use crate::flow::rules::entry::{EntryStatus, Transition, TransitionRefusal};
 use std::time::Duration;
 
 /// Where an entry stands.
@@ -25,7 +25,7 @@ pub struct EntryState {
 impl EntryState {
     /// A new entry, made at `now` for an event of `occurred_at`.
     #[must_use]
-    pub fn new(schedule: &Schedule, occurred_at: Option<Timestamp>, now: Timestamp) -> Self {
+    pub fn new(schedule: &SendSchedule, occurred_at: Option<Timestamp>, now: Timestamp) -> Self {
         Self {
             status: EntryStatus::Pending,
             triggered_at: now,
@@ -45,9 +45,9 @@ impl EntryState {
     ///
     /// # Errors
     /// When the entry has ended meanwhile: the send is logged, and nothing else.
-    pub fn sent(&self, schedule: &Schedule, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn sent(&self, schedule: &SendSchedule, now: Timestamp) -> Result<Self, TransitionRefusal> {
         let status = self.status.after(Transition::Sent)?;
-        let Next { next_send_at, remaining } = schedule.after_send(self.remaining, now);
+        let NextSend { next_send_at, remaining } = schedule.after_send(self.remaining, now);
         Ok(Self { status, next_send_at, remaining, last_sent_at: Some(now), ..*self })
     }
 
@@ -56,9 +56,9 @@ impl EntryState {
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
-    pub fn gave_up(&self, schedule: &Schedule, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn gave_up(&self, schedule: &SendSchedule, now: Timestamp) -> Result<Self, TransitionRefusal> {
         let due_at = self.next_send_at.unwrap_or(now);
-        let Next { next_send_at, remaining } = schedule.after_giving_up(self.remaining, due_at, now);
+        let NextSend { next_send_at, remaining } = schedule.after_giving_up(self.remaining, due_at, now);
         let transition = if next_send_at.is_some() { Transition::NotSent } else { Transition::GaveUp };
         Ok(Self { status: self.status.after(transition)?, next_send_at, remaining, ..*self })
     }
@@ -68,7 +68,7 @@ impl EntryState {
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
-    pub fn halted(&self) -> Result<Self, Refusal> {
+    pub fn halted(&self) -> Result<Self, TransitionRefusal> {
         Ok(Self { status: self.status.after(Transition::NotSent)?, next_send_at: None, ..*self })
     }
 
@@ -78,7 +78,7 @@ impl EntryState {
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
-    pub fn refused(&self) -> Result<Self, Refusal> {
+    pub fn refused(&self) -> Result<Self, TransitionRefusal> {
         Ok(Self { status: self.status.after(Transition::GaveUp)?, next_send_at: None, ..*self })
     }
 
@@ -86,7 +86,7 @@ impl EntryState {
     ///
     /// # Errors
     /// When the entry has ended meanwhile.
-    pub fn shifted(&self, at: Timestamp) -> Result<Self, Refusal> {
+    pub fn shifted(&self, at: Timestamp) -> Result<Self, TransitionRefusal> {
         let status = self.status.after(Transition::NotSent)?;
         Ok(Self { status, next_send_at: self.next_send_at.map(|_| at), ..*self })
     }
@@ -95,7 +95,7 @@ impl EntryState {
     ///
     /// # Errors
     /// When it has not failed.
-    pub fn replayed(&self, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn replayed(&self, now: Timestamp) -> Result<Self, TransitionRefusal> {
         Ok(Self { status: self.status.after(Transition::Replayed)?, next_send_at: Some(now), ..*self })
     }
 
@@ -104,7 +104,7 @@ impl EntryState {
     ///
     /// # Errors
     /// When the transition may not happen any more.
-    pub fn after(&self, transition: Transition) -> Result<Self, Refusal> {
+    pub fn after(&self, transition: Transition) -> Result<Self, TransitionRefusal> {
         let status = self.status.after(transition)?;
         Ok(Self { status, next_send_at: self.next_send_at.filter(|_| status.is_active()), ..*self })
     }
@@ -185,7 +185,7 @@ mod tests {
     /// TRG-15: the last send is given up: failed if nothing ever got through, else expired later.
     #[test]
     fn trg_15_an_entry_fails_when_no_send_got_through() {
-        let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
+        let schedule = SendSchedule { initial_delay: Duration::ZERO, reminders: vec![DAY] };
         let made = EntryState::new(&schedule, None, MADE);
         let once = made.gave_up(&schedule, MADE).unwrap();
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
     /// NTF-18: a recipient who opted out is not written to, now or later, and quiet hours cost no try.
     #[test]
     fn ntf_18_a_refusal_ends_the_sends_and_a_shift_only_moves_one() {
-        let schedule = Schedule { initial_delay: Duration::ZERO, reminders: vec![DAY; 2] };
+        let schedule = SendSchedule { initial_delay: Duration::ZERO, reminders: vec![DAY; 2] };
         let made = EntryState::new(&schedule, None, MADE);
         let refused = made.refused().unwrap();
         assert_eq!(
@@ -235,7 +235,7 @@ mod tests {
     /// TRG-15: an unknown channel halts the entry, and it expires by when it was made.
     #[test]
     fn trg_15_without_a_channel_an_entry_halts_and_expires_later() {
-        let schedule = Schedule { initial_delay: DAY, reminders: vec![DAY; 3] };
+        let schedule = SendSchedule { initial_delay: DAY, reminders: vec![DAY; 3] };
         let halted = EntryState::new(&schedule, None, MADE).halted().unwrap();
         assert_eq!((halted.status, halted.next_send_at), (EntryStatus::Pending, None));
         assert!(!halted.is_due(Timestamp::MAX));

@@ -8,7 +8,7 @@ use crate::base::name::check_name;
 use crate::base::path::Path;
 use crate::base::schema::Schema;
 use crate::flow::rules::event_kind::recipients::FIELDS;
-use crate::flow::rules::event_kind::{EventKind, Mapping, Related};
+use crate::flow::rules::event_kind::{EventKind, RecipientMapping, RelatedEntity};
 use crate::queue::rules::message::check_topic;
 use serde_json::Value;
 
@@ -84,9 +84,9 @@ fn path(value: &Value, at: &str, problems: &mut Problems) -> Option<Path> {
     Path::parse(written).map_err(|said| problems.push(at, said)).ok()
 }
 
-fn recipients(part: &DocumentObject<'_>, problems: &mut Problems) -> Mapping {
+fn recipients(part: &DocumentObject<'_>, problems: &mut Problems) -> RecipientMapping {
     const WHY: &str = "where in the payload the recipient stands, such as {\"phone\": \"guest.phone\"}";
-    let mut mapping = Mapping::default();
+    let mut mapping = RecipientMapping::default();
     let Some(value) = part.need("recipients", WHY, problems) else { return mapping };
     let known = [FIELDS.as_slice(), &["each"]].concat();
     let Some(fields) = DocumentObject::read(value, "recipients", &known, problems) else { return mapping };
@@ -138,7 +138,7 @@ fn cancel_when(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Con
     Some(condition)
 }
 
-fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Related> {
+fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<RelatedEntity> {
     let Some(value) = part.get("related") else { return Vec::new() };
     let Some(all) = value.as_object() else {
         let said = format!("must be an object such as {{\"listing\": {{\"type\": …}}}}, not {}", kind(value));
@@ -149,7 +149,7 @@ fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Related> {
         problems
             .push("related", format!("has {} names, at most {} are allowed", all.len(), limits::RELATED_MAX));
     }
-    let mut found: Vec<Related> = Vec::new();
+    let mut found: Vec<RelatedEntity> = Vec::new();
     for (name, value) in all.iter().take(limits::RELATED_MAX) {
         let at = join("related", &quote(name));
         check_related_name(name, &at, &found, problems);
@@ -158,7 +158,7 @@ fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Related> {
         kind.inspect(|kind| check_name(kind, &fields.at("type"), problems));
         let id = fields.need("idPath", "where its id stands, such as listingId", problems);
         let id = id.and_then(|value| path(value, &fields.at("idPath"), problems));
-        found.extend(kind.zip(id).map(|(kind, id)| Related {
+        found.extend(kind.zip(id).map(|(kind, id)| RelatedEntity {
             name: name.clone(),
             kind: kind.to_owned(),
             id,
@@ -167,7 +167,7 @@ fn related(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Related> {
     found
 }
 
-fn check_related_name(name: &str, at: &str, found: &[Related], problems: &mut Problems) {
+fn check_related_name(name: &str, at: &str, found: &[RelatedEntity], problems: &mut Problems) {
     let begins = name.chars().next().is_some_and(char::is_alphabetic);
     if !begins || !name.chars().all(|c| c.is_alphanumeric() || c == '_') || name.chars().count() > 50 {
         problems.push(at, "is not a name for templates: write up to 50 letters and digits, such as listing");

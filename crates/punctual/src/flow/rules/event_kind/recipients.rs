@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// Where what is known of recipients stands. Of several paths the first that leads to something counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub struct RecipientMapping {
     /// The phone number.
     pub phone: Vec<Path>,
     /// The mailbox.
@@ -48,7 +48,7 @@ pub struct Recipient<'a> {
 /// The fields of a mapping, as they are written.
 pub(crate) const FIELDS: [&str; 6] = ["phone", "email", "name", "locale", "ref", "timeZone"];
 
-impl Mapping {
+impl RecipientMapping {
     /// Returns the mapping of events without a defined kind.
     pub(crate) fn undefined() -> Self {
         let mut mapping = Self::default();

@@ -158,7 +158,7 @@ fn prd_18_an_event_names_its_entity() {
     assert_eq!(kind.entity_of(None, &json!({"bookingId": {"x": 1}})), None);
 }
 
-fn told(kind: &EventKind, payload: &Value, snapshot: &Snapshot) -> Vec<String> {
+fn told(kind: &EventKind, payload: &Value, snapshot: &EntitySnapshot) -> Vec<String> {
     let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let all = kind.recipients(payload, snapshot);
     all.map(|r| [&r.phone, &r.email, &r.name, &r.locale, &r.reference, &r.zone].map(shown).join(" "))
@@ -171,7 +171,7 @@ fn prd_18_recipients_are_found_by_their_paths() {
     let guest = json!({"guest": {"mobile": null, "phone": " +964 770 ", "email": "a@b.c", "name": "Ada",
         "locale": "en_US", "id": 7, "zone": "Asia/Baghdad"}});
     let alone = kind(&booking());
-    let unknown = Snapshot::Unknown;
+    let unknown = EntitySnapshot::Unknown;
     assert_eq!(told(&alone, &guest, &unknown), ["+964 770 a@b.c Ada en-US 7 Asia/Baghdad"]);
     let mobile = json!({"guest": {"mobile": "1", "phone": "2", "locale": "what is this"}});
     assert_eq!(told(&alone, &mobile, &unknown), ["1 - - - - -"]);
@@ -181,7 +181,7 @@ fn prd_18_recipients_are_found_by_their_paths() {
 
     let each = kind(&json!({"recipients": {"each": "guests", "email": "$", "phone": "tel",
         "name": ["name", "payload.title"], "locale": "entity.language"}}));
-    let state = Snapshot::State(json!({"language": "ar"}));
+    let state = EntitySnapshot::State(json!({"language": "ar"}));
     let list = json!({"title": "Party", "guests": ["a@b.c", {"tel": "5", "name": "Ada"}, null, 6, {"x": 1}]});
     let all = told(&each, &list, &state);
     assert_eq!(all, ["- a@b.c Party ar - -", "5 - Ada ar - -", "- 6 Party ar - -"]);
@@ -194,7 +194,7 @@ fn prd_18_recipients_are_found_by_their_paths() {
     );
     assert_eq!(told(&each, &json!({"title": "x"}), &unknown), Vec::<String>::new());
     let thin = kind(&json!({"recipients": {"phone": "entity.guest.phone"}}));
-    let state = Snapshot::State(json!({"guest": {"phone": "9"}}));
+    let state = EntitySnapshot::State(json!({"guest": {"phone": "9"}}));
     assert_eq!(told(&thin, &json!({}), &state), ["9 - - - - -"], "from the entity's state");
     assert_eq!(
         told(&thin, &json!({"guest": {"phone": "8"}}), &unknown),
@@ -211,26 +211,30 @@ fn prd_18_recipients_are_found_by_their_paths() {
 /// NTF-3, PRD-18: when a message is pointless, and why.
 #[test]
 fn ntf_3_a_pointless_message_is_told_why() {
-    let code = |document: &Value, snapshot: &Snapshot, payload: &Value| {
+    let code = |document: &Value, snapshot: &EntitySnapshot, payload: &Value| {
         kind(document).is_pointless(snapshot, payload).map(|reason| reason.code())
     };
     let mut strict = booking();
     strict["requireEntity"] = json!(true);
-    let state = |status: &str| Snapshot::State(json!({"status": status, "guest": {"vip": true}}));
+    let state = |status: &str| EntitySnapshot::State(json!({"status": status, "guest": {"vip": true}}));
     let (plain, empty) = (booking(), json!({}));
     let table = [
         (&plain, state("Confirmed"), &empty, None),
         (&plain, state("Cancelled"), &empty, Some("CancelWhen")),
-        (&plain, Snapshot::Deleted, &empty, Some("EntityDeleted")),
-        (&plain, Snapshot::Unknown, &empty, None),
-        (&strict, Snapshot::Unknown, &empty, Some("EntityUnknown")),
+        (&plain, EntitySnapshot::Deleted, &empty, Some("EntityDeleted")),
+        (&plain, EntitySnapshot::Unknown, &empty, None),
+        (&strict, EntitySnapshot::Unknown, &empty, Some("EntityUnknown")),
         (&strict, state("Confirmed"), &empty, None),
     ];
     for (document, snapshot, payload, want) in table {
         assert_eq!(code(document, &snapshot, payload), want, "{snapshot:?}");
     }
     let cancelled = json!({"status": "Cancelled"});
-    assert_eq!(code(&plain, &Snapshot::Unknown, &cancelled), Some("CancelWhen"), "the payload stands in");
+    assert_eq!(
+        code(&plain, &EntitySnapshot::Unknown, &cancelled),
+        Some("CancelWhen"),
+        "the payload stands in"
+    );
     assert_eq!(code(&plain, &state("Confirmed"), &cancelled), None, "the entity's own state counts");
     let said = kind(&plain).is_pointless(&state("NoShow"), &empty).unwrap().to_string();
     assert!(said.contains("entity.status") && said.contains("NoShow"), "{said}");
@@ -260,7 +264,8 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
     let kind = kind(&booking());
     let payload = json!({"bookingId": "b1", "listingId": 7, "nights": 3, "checkIn": "2026-05-14T21:30:00Z",
         "guest": {"phone": "+964", "name": "Ada", "locale": "ar-IQ"}, "status": "new"});
-    let snapshot = Snapshot::State(json!({"status": "Confirmed", "room": {"name": "Blue"}, "hostId": "h1",
+    let snapshot =
+        EntitySnapshot::State(json!({"status": "Confirmed", "room": {"name": "Blue"}, "hostId": "h1",
         "timeZone": "Asia/Baghdad"}));
     let ids = kind.related_ids(&payload, &snapshot);
     assert_eq!(ids, [("host", entity("person", "h1")), ("listing", entity("listing", "7"))]);
@@ -305,7 +310,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         "the reader's region, the entity's zone"
     );
     assert_eq!(say("en-GB", dated, &of, "UTC"), "15 May 2026 at 00:30");
-    let unknown = Occasion { snapshot: &Snapshot::Unknown, ..of };
+    let unknown = Occasion { snapshot: &EntitySnapshot::Unknown, ..of };
     assert_eq!(
         say("en-GB", dated, &unknown, "America/New_York"),
         "14 May 2026 at 17:30",
@@ -326,11 +331,11 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
 fn ntf_9_an_element_is_named_behind_recipient() {
     let kind = kind(&json!({"recipients": {"each": "guests", "email": "mail"}}));
     let payload = json!({"title": "Party", "guests": [{"mail": "a@b.c", "seat": {"row": 4}}]});
-    let recipient = kind.recipients(&payload, &Snapshot::Unknown).next().unwrap();
+    let recipient = kind.recipients(&payload, &EntitySnapshot::Unknown).next().unwrap();
     let of = Occasion {
         payload: &payload,
         entity: None,
-        snapshot: &Snapshot::Unknown,
+        snapshot: &EntitySnapshot::Unknown,
         recipient: &recipient,
         related: &[],
         given: &[],
@@ -420,7 +425,7 @@ fn ntf_9_what_wording_a_message_costs() {
     let kind = kind(&booking());
     let payload = json!({"bookingId": "b1", "listingId": 7, "nights": 3, "checkIn": "2026-05-14T21:30:00Z",
         "guest": {"phone": "+9647700000001", "name": "Ada", "locale": "ar-IQ"}, "total": 1234.5});
-    let snapshot = Snapshot::State(json!({"status": "Confirmed", "room": {"name": "Blue"}}));
+    let snapshot = EntitySnapshot::State(json!({"status": "Confirmed", "room": {"name": "Blue"}}));
     let related = [("listing", json!({"name": "Sea View", "city": "Basra"}))];
     let template =
         template(&json!({"eventType": "booking.confirmed", "channel": "WhatsApp", "language": "ar",

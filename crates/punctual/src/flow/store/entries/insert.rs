@@ -14,7 +14,7 @@ use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::key::{Key, NewKey, insert_keys};
+use crate::flow::store::entries::key::{KeyDigestHalf, NewKey, insert_keys};
 use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::queue::rules::message::Entity;
 use crate::queue::store::waiting::{add_work, add_work_row};
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) struct NewEntry<'a> {
     pub tenant: Tenant,
     pub kind: EntryKind,
-    pub key: Key,
+    pub key: KeyDigestHalf,
     pub key_text: &'a str,
     pub public_id: Option<PublicId>,
     pub event_kind: &'a str,

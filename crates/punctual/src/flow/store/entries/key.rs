@@ -22,20 +22,20 @@ use crate::flow::store::entries::Entry;
 use std::collections::HashMap;
 
 /// The first half of a key's digest.
-pub type Key = (i64, i64);
+pub type KeyDigestHalf = (i64, i64);
 
 /// A key that an entry is to have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewKey {
     pub tenant: Tenant,
-    pub key: Key,
+    pub key: KeyDigestHalf,
     /// The public id of the entry, if entries of its kind have one.
     pub public_id: Option<PublicId>,
 }
 
 /// The key of a digest.
 #[must_use]
-pub fn key_of(digest: &[u8; 32]) -> Key {
+pub fn key_of(digest: &[u8; 32]) -> KeyDigestHalf {
     let half = |from: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&digest[from..from + 8]);
@@ -45,13 +45,13 @@ pub fn key_of(digest: &[u8; 32]) -> Key {
 }
 
 /// The key of a text, such as `event:17`.
-pub(crate) fn key_of_text(text: &str) -> Key {
+pub(crate) fn key_of_text(text: &str) -> KeyDigestHalf {
     key_of(&digest::sha256(text.as_bytes()))
 }
 
 /// The key of a digest that is written in hexadecimal; `None` of another text.
 #[must_use]
-pub fn key_of_hash(hash: &str) -> Option<Key> {
+pub fn key_of_hash(hash: &str) -> Option<KeyDigestHalf> {
     let mut digest = [0; 32];
     if hash.len() != 2 * digest.len() {
         return None;
@@ -63,7 +63,7 @@ pub fn key_of_hash(hash: &str) -> Option<Key> {
 }
 
 /// The key of an entry that was written. A survey's key text is a digest, that of any other kind is not.
-pub(crate) fn key_of_entry(entry: &Entry) -> Option<Key> {
+pub(crate) fn key_of_entry(entry: &Entry) -> Option<KeyDigestHalf> {
     match entry.kind {
         EntryKind::Survey => key_of_hash(&entry.key),
         EntryKind::Notification => Some(key_of_text(&entry.key)),
@@ -130,7 +130,7 @@ const INSERT: &str = "insert into punctual.entry_key \
     on conflict do nothing returning tenant_id, key_high, key_low, entry_id";
 
 /// Frees the key of an entry, so that the next event of that key is welcome again.
-pub(crate) async fn free_key(tx: &mut Tx, tenant: Tenant, key: Key, entry: EntryId) -> Result<()> {
+pub(crate) async fn free_key(tx: &mut Tx, tenant: Tenant, key: KeyDigestHalf, entry: EntryId) -> Result<()> {
     tx.execute(FREE, params![tenant.id(), key.0, key.1, entry.0]).await?;
     Ok(())
 }
@@ -152,7 +152,11 @@ const DROP_OLD: &str = "delete from punctual.entry_key where (key_high, key_low,
 
 impl Store {
     /// Which of these keys are taken, and by which entry.
-    pub fn known_keys(&self, tenant: Tenant, keys: Vec<Key>) -> VerbFuture<'_, HashMap<Key, PublicId>> {
+    pub fn known_keys(
+        &self,
+        tenant: Tenant,
+        keys: Vec<KeyDigestHalf>,
+    ) -> VerbFuture<'_, HashMap<KeyDigestHalf, PublicId>> {
         VerbFuture::new(async move {
             let owners = self.of(tenant).read((tenant, keys.clone()), |tx, (tenant, keys)| {
                 Box::pin(async move {
@@ -172,7 +176,7 @@ impl Store {
 pub(crate) async fn find_owners(
     tx: &mut Tx,
     tenant: Tenant,
-    keys: &[Key],
+    keys: &[KeyDigestHalf],
     owners: &mut [Option<PublicId>],
 ) -> Result<()> {
     let open: Vec<usize> = (0..keys.len()).filter(|place| owners[*place].is_none()).collect();

@@ -40,7 +40,7 @@ fn planned_for(
         true => named.to_owned(),
         false => format!("memory:{}", named.to_lowercase()),
     };
-    plan(&event, kind, set, &Snapshot::Unknown, &Ways { reach: &reach, wants }, again)
+    plan(&event, kind, set, &EntitySnapshot::Unknown, &Ways { reach: &reach, wants }, again)
 }
 
 fn keys(plan: &Plan) -> Vec<String> {
@@ -153,7 +153,7 @@ fn ntf_8_a_template_for_a_related_entity_is_taken() {
         let found: Vec<i64> = all.iter().map(|one| one.template.0).collect();
         assert_eq!(found, [want], "{payload}");
         let entity = related.entity_of(None, &payload);
-        let scopes = scopes_of(entity.as_ref(), &related, &payload, &Snapshot::Unknown);
+        let scopes = scopes_of(entity.as_ref(), &related, &payload, &EntitySnapshot::Unknown);
         let fitted = fitting(&set, "memory:sms", "SMS", &scopes, None).map(|template| template.id.0);
         assert_eq!(fitted, Some(want), "{payload}");
     }

@@ -10,7 +10,7 @@
 use crate::base::path::text_of;
 use crate::delivery::rules::address::AddressKind;
 use crate::delivery::rules::people::People;
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub struct Reached {
 
 /// Returns the recipients of an event; at least one, even if all its fields are empty.
 #[must_use]
-pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &Snapshot) -> Vec<Reached> {
+pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &EntitySnapshot) -> Vec<Reached> {
     let kind = kind.filter(|kind| kind.has_recipients());
     if kind.is_none()
         && let Some(recipient) = own(payload)
@@ -54,7 +54,7 @@ pub struct Described<'a> {
 impl<'a> Described<'a> {
     /// Reads the people of an event.
     #[must_use]
-    pub fn of(payload: &'a Value, kind: Option<&'a EventKind>, snapshot: &'a Snapshot) -> Self {
+    pub fn of(payload: &'a Value, kind: Option<&'a EventKind>, snapshot: &'a EntitySnapshot) -> Self {
         let kind = kind.filter(|kind| kind.has_recipients()).unwrap_or_else(|| EventKind::undefined());
         let alone = kind.described_recipient(payload, snapshot);
         let alone = alone.filter(|who| who.phone.is_none() && who.email.is_none());
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     fn shown(kind: Option<&EventKind>, payload: &Value) -> Vec<String> {
-        let all = reached(payload, kind, &Snapshot::Unknown);
+        let all = reached(payload, kind, &EntitySnapshot::Unknown);
         all.iter().map(|one| format!("{} {:?}", one.recipient, one.ways)).collect()
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::segments::Segments;
 use crate::delivery::rules::template::{Definition, Scope};
-use crate::flow::rules::entity::Snapshot;
+use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::Recipient;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn invitation<'a>(title: &'a LocalizedText, payload: &'a Value) -> Invitation<'a
     let occasion = Occasion {
         payload,
         entity: None,
-        snapshot: &Snapshot::Unknown,
+        snapshot: &EntitySnapshot::Unknown,
         recipient: &NOBODY,
         related: &[],
         given: &[],

@@ -9,7 +9,7 @@ use crate::base::limits;
 use crate::base::name::check_name;
 use crate::delivery::rules::channel::check_key;
 use crate::flow::rules::dedup;
-use crate::flow::rules::entry::schedule::Schedule;
+use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::survey::rules::survey::reading::Reading;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ pub struct Trigger {
     /// The facts that make two events the same.
     pub dedup_recipe: Vec<String>,
     /// When it sends.
-    pub schedule: Schedule,
+    pub schedule: SendSchedule,
     /// The key of the channel it sends by.
     pub channel: String,
     /// How long an invitation may be quiet after its last send; none is the default.
@@ -145,7 +145,7 @@ fn read_channel(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<Strin
     Some(key.to_owned())
 }
 
-fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Schedule> {
+fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<SendSchedule> {
     let part = DocumentObject::read(value, path, &["initialDelay", "reminders"], to.problems)?;
     let why = "from the event to the first message, such as \"0d\" or \"4h\"";
     let initial_delay = part.need("initialDelay", why, to.problems);
@@ -159,7 +159,7 @@ fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Sche
         }
         reminders.push(wait);
     }
-    Some(Schedule { initial_delay: initial_delay?, reminders })
+    Some(SendSchedule { initial_delay: initial_delay?, reminders })
 }
 
 impl Subscriber {

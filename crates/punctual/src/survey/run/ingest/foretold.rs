@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::key::Key;
+use crate::flow::store::entries::key::KeyDigestHalf;
 use crate::survey::run::definition_cache::ActiveTriggers;
 use crate::survey::run::ingest::matched::{Batch, Stops, Which};
 use crate::survey::run::ingest::{Lot, Outcome, foretold};
@@ -50,7 +50,7 @@ pub(crate) async fn foretell(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>
     let batch = Batch::matched(&lot.items, &offered, Which::OfKind(lot.kind), usize::MAX);
     let made = foretold(surveys, tenant, &batch).await?;
     let mut instances = begun(&batch, &made);
-    let created: HashSet<Key> = batch
+    let created: HashSet<KeyDigestHalf> = batch
         .entries
         .iter()
         .zip(&made)
@@ -88,12 +88,12 @@ async fn stopped(
     tenant: Tenant,
     lot: &Lot<'_>,
     (offered, Stops(stops)): (&ActiveTriggers, Stops),
-    created: &HashSet<Key>,
+    created: &HashSet<KeyDigestHalf>,
 ) -> Result<Vec<ForetoldInstance>> {
     if stops.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<Key> = stops.iter().map(|(.., key)| *key).collect();
+    let keys: Vec<KeyDigestHalf> = stops.iter().map(|(.., key)| *key).collect();
     let known = surveys.store.known_keys(tenant, keys).await?;
     let event = |n: usize| lot.items[n].cause.map(|event| event.id);
     let asked = stops

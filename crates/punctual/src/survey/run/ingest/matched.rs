@@ -6,7 +6,7 @@ use crate::base::limits;
 use crate::base::random;
 use crate::flow::rules::dedup;
 use crate::flow::rules::public_id::PublicId;
-use crate::flow::store::entries::key::{Key, key_of};
+use crate::flow::store::entries::key::{KeyDigestHalf, key_of};
 use crate::queue::rules::message::Message;
 use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::survey::Trigger;
@@ -221,7 +221,7 @@ fn new_entry(
 }
 
 /// The keys of entries that items stop: each with the item's number and the trigger.
-pub(crate) struct Stops(pub(crate) Vec<(usize, Place, Key)>);
+pub(crate) struct Stops(pub(crate) Vec<(usize, Place, KeyDigestHalf)>);
 
 impl Stops {
     /// Of the items in this part of a lot.
