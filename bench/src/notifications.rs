@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::punctual::delivery::rules::event_values::Occasion;
-use ::punctual::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
+use ::punctual::delivery::rules::event_values::EventValues;
+use ::punctual::delivery::rules::template::{MessageTemplate, TemplateDefinition, TemplateSet};
 use ::punctual::flow::rules::entity::EntitySnapshot;
 use ::punctual::flow::rules::event_kind::EventKind;
-use ::punctual::{Accepted, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
+use ::punctual::{AcceptedMessage, Engine, NewMessage, Problems, RenderedMessage, TemplateId, Tenant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ fn rendering(rounds: usize) -> Result<Series> {
     let template = MessageTemplate { id: TemplateId(2), version: 1, definition, texts };
     let payload: Value = serde_json::from_str(&event(1).payload)?;
     let recipient = kind.recipients(&payload, &EntitySnapshot::Unknown).next().unwrap_or_default();
-    let occasion = Occasion {
+    let occasion = EventValues {
         payload: &payload,
         entity: None,
         snapshot: &EntitySnapshot::Unknown,
@@ -197,7 +197,7 @@ async fn engine(cluster: &Arc<Cluster>, connections: usize, sent: &Arc<AtomicUsi
         move |letter: Arc<RenderedMessage>| {
             let n = sent.fetch_add(1, Ordering::Relaxed);
             std::hint::black_box(&letter.body);
-            async move { Ok(Accepted { message_id: Some(format!("mem-{n}")), answer: None }) }
+            async move { Ok(AcceptedMessage { message_id: Some(format!("mem-{n}")), answer: None }) }
         }
     };
     let engine = Engine::builder(Place::Postgres(database).url())
@@ -225,11 +225,11 @@ fn kind() -> Value {
             "locale": "guest.locale"}})
 }
 
-fn definition((channel, subject, body): &Texts) -> Result<Definition> {
+fn definition((channel, subject, body): &Texts) -> Result<TemplateDefinition> {
     let template = json!({"eventType": "booking.confirmed", "channel": channel, "language": "en",
         "subject": subject, "body": body});
     let mut problems = Problems::default();
-    Definition::read(&template, &mut problems).ok_or_else(|| anyhow!("a bad template: {problems}"))
+    TemplateDefinition::read(&template, &mut problems).ok_or_else(|| anyhow!("a bad template: {problems}"))
 }
 
 /// The channel, the subject and the body of a template.

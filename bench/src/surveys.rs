@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ::punctual::engine::Ingest;
 use ::punctual::flow::store::flows::FlowDraft;
-use ::punctual::{Accepted, Engine, RenderedMessage, Tenant};
+use ::punctual::{AcceptedMessage, Engine, RenderedMessage, Tenant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ async fn ours(cluster: &Arc<Cluster>, connections: usize, counter: &Arc<AtomicUs
     let channel = move |letter: Arc<RenderedMessage>| {
         let n = counter.fetch_add(1, Ordering::Relaxed);
         std::hint::black_box(&letter.body);
-        async move { Ok(Accepted { message_id: Some(format!("mem-{n}")), answer: None }) }
+        async move { Ok(AcceptedMessage { message_id: Some(format!("mem-{n}")), answer: None }) }
     };
     let place = Place::Postgres(database);
     let engine = Engine::builder(place.url())

@@ -36,8 +36,8 @@ use crate::settings::Settings;
 use destination::{ALLOW_HOST, Destinations};
 use judge::{Heard, Judge};
 use punctual::base::masked::masked;
-use punctual::delivery::run::channel::Sent;
-use punctual::{Accepted, Channel, NotSent, Problems, RenderedMessage};
+use punctual::delivery::run::channel::ChannelResult;
+use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
 use serde_json::{Map, Value};
@@ -117,7 +117,7 @@ fn problem(path: &str, said: impl Into<String>) -> Problems {
 }
 
 impl Channel for HttpChannel {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = ChannelResult> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
@@ -132,9 +132,9 @@ impl Channel for HttpChannel {
 }
 
 impl Inner {
-    async fn send(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
+    async fn send(&self, letter: &RenderedMessage) -> Result<AcceptedMessage, SendError> {
         let clean = |text: &str| self.clean(text, letter);
-        let permanent = |said: String| NotSent::Permanent { error: clean(&said) };
+        let permanent = |said: String| SendError::Permanent { error: clean(&said) };
         let address = address(self.file.address, &letter.to)
             .map_err(|said| permanent(format!("the address {said}")))?;
         let composed = self.compose(letter, address).map_err(permanent)?;

@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use punctual::base::digest;
 use punctual::base::document::quote;
 use punctual::base::nearest::hint;
-use punctual::delivery::rules::template::{Target, Template, Values};
+use punctual::delivery::rules::template::{TemplateValues, TextTarget, TextTemplate};
 use punctual::{Problems, RenderedMessage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -162,7 +162,7 @@ fn uuid(letter: &RenderedMessage) -> String {
 /// A text of a file, with names in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Text {
-    template: Template,
+    template: TextTemplate,
     /// As it was written.
     written: String,
     /// The name, when the text is nothing else: its value then goes through whole, however long.
@@ -172,7 +172,7 @@ pub(crate) struct Text {
 impl Text {
     /// Reads a text; every name in it must be known.
     pub(crate) fn parse(text: &str, path: &str, names: &Names<'_>, problems: &mut Problems) -> Option<Self> {
-        let template = match Template::parse(text) {
+        let template = match TextTemplate::parse(text) {
             Ok(template) => template,
             Err(wrongs) => {
                 wrongs.iter().for_each(|wrong| problems.push(path, wrong.to_string()));
@@ -204,18 +204,18 @@ impl Text {
     pub(crate) fn render(&self, known: &Known<'_>) -> String {
         match &self.whole {
             Some(name) => known.text(name),
-            None => self.fill(|name| known.text(name), Target::Text),
+            None => self.fill(|name| known.text(name), TextTarget::Text),
         }
     }
 
     /// The text in one line.
     pub(crate) fn line(&self, known: &Known<'_>) -> String {
-        self.fill(|name| known.text(name), Target::Line)
+        self.fill(|name| known.text(name), TextTarget::Line)
     }
 
     /// The text as a URL: values are percent-encoded, but for settings that are addresses themselves.
     pub(crate) fn url(&self, known: &Known<'_>, settings: &[Setting]) -> String {
-        self.fill(|name| url_value(name, known, settings), Target::Text)
+        self.fill(|name| url_value(name, known, settings), TextTarget::Text)
     }
 
     /// The URL with one word in place of everything that a message brings.
@@ -224,11 +224,12 @@ impl Text {
             true => url_value(name, known, settings),
             false => "x".to_owned(),
         };
-        self.fill(value, Target::Text)
+        self.fill(value, TextTarget::Text)
     }
 
-    fn fill(&self, value: impl Fn(&str) -> String, target: Target) -> String {
-        let values = self.names().fold(Values::default(), |values, name| values.given(name, value(name)));
+    fn fill(&self, value: impl Fn(&str) -> String, target: TextTarget) -> String {
+        let values =
+            self.names().fold(TemplateValues::default(), |values, name| values.given(name, value(name)));
         self.template.render(&values, target, "en").text
     }
 }

@@ -6,7 +6,7 @@ use crate::receipt::Receipts;
 use crate::settings::{Setting, Settings};
 #[cfg(feature = "smtp")]
 use crate::smtp::{SmtpChannel, smtp_settings};
-use punctual::delivery::run::channel::Sent;
+use punctual::delivery::run::channel::ChannelResult;
 use punctual::{Channel, Problems, RenderedMessage};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -95,7 +95,7 @@ impl AnyChannel {
 }
 
 impl Channel for AnyChannel {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = ChannelResult> + Send>> {
         match self {
             Self::Http(channel) => channel.send(letter),
             #[cfg(feature = "smtp")]

@@ -30,8 +30,8 @@ use lettre::transport::smtp::extension::ClientId;
 use message::{Composed, Sender};
 use punctual::base::clock;
 use punctual::base::{duration, masked};
-use punctual::delivery::run::channel::Sent;
-use punctual::{Accepted, Channel, NotSent, Problems, RenderedMessage};
+use punctual::delivery::run::channel::ChannelResult;
+use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl SmtpChannel {
 }
 
 impl Channel for SmtpChannel {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, letter: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = ChannelResult> + Send>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.send(&letter).await })
     }
@@ -118,20 +118,20 @@ impl Channel for SmtpChannel {
 }
 
 impl Inner {
-    async fn send(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
+    async fn send(&self, letter: &RenderedMessage) -> Result<AcceptedMessage, SendError> {
         let clean = |error: String| self.clean(&error, letter);
-        let composed = self.sender.compose(letter).map_err(|e| NotSent::Permanent { error: clean(e) })?;
+        let composed = self.sender.compose(letter).map_err(|e| SendError::Permanent { error: clean(e) })?;
         let sent = self.deliver(&composed).await;
         match sent {
             Ok(answer) => {
                 let answer = Some(clean(answer)).filter(|answer| !answer.is_empty());
-                Ok(Accepted { message_id: Some(composed.message_id), answer })
+                Ok(AcceptedMessage { message_id: Some(composed.message_id), answer })
             }
             Err(Failed::Transient(error)) => {
-                Err(NotSent::Transient { error: clean(error), retry_after: None })
+                Err(SendError::Transient { error: clean(error), retry_after: None })
             }
-            Err(Failed::Permanent(error)) => Err(NotSent::Permanent { error: clean(error) }),
-            Err(Failed::Unknown(error)) => Err(NotSent::NoAnswer { error: clean(error) }),
+            Err(Failed::Permanent(error)) => Err(SendError::Permanent { error: clean(error) }),
+            Err(Failed::Unknown(error)) => Err(SendError::NoAnswer { error: clean(error) }),
         }
     }
 

@@ -57,7 +57,7 @@ use crate::delivery::run::channel_shares::ShareRenewal;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::receipts::EarlyReceipts;
 use crate::delivery::run::sandbox::Sandbox;
-use crate::delivery::run::templates::Templates;
+use crate::delivery::run::templates::TemplateCache;
 use crate::jobs::run::lease::LeaseCandidate;
 use crate::jobs::run::plan::JobPlanner;
 use crate::operate::run::prune::{Pruner, RetentionSettings};
@@ -154,7 +154,7 @@ impl Engine {
 
     /// The message templates that this process keeps ready.
     #[must_use]
-    pub fn templates(&self) -> &Templates {
+    pub fn templates(&self) -> &TemplateCache {
         &self.inner.delivery.templates
     }
 

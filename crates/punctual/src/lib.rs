@@ -35,7 +35,7 @@ pub use base::id::{
 pub use base::tenant::Tenant;
 pub use database::clock::ClockMode;
 pub use database::store::Store;
-pub use delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage};
+pub use delivery::run::channel::{AcceptedMessage, Channel, RenderedMessage, SendError};
 pub use delivery::run::sandbox::Sandbox;
 pub use engine::Engine;
 pub use jobs::rules::job::{MisfirePolicy, NewJob, OverlapPolicy};

@@ -6,8 +6,8 @@ use crate::path;
 use crate::settings::Settings;
 use jiff::fmt::rfc2822::DateTimeParser;
 use punctual::base::clock;
-use punctual::delivery::run::channel::Sent;
-use punctual::{Accepted, NotSent};
+use punctual::delivery::run::channel::ChannelResult;
+use punctual::{AcceptedMessage, SendError};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 use std::time::Duration;
@@ -44,21 +44,21 @@ pub(super) fn unanswered(
     error: &reqwest::Error,
     timeout: Duration,
     clean: &dyn Fn(&str) -> String,
-) -> NotSent {
+) -> SendError {
     let reason = |error| clean(&reason(error));
     if error.is_connect() {
         let error = format!("no connection to the provider: {}", reason(error));
-        return NotSent::Transient { error, retry_after: None };
+        return SendError::Transient { error, retry_after: None };
     }
     if error.is_builder() {
-        return NotSent::Permanent { error: format!("the request cannot be made: {}", reason(error)) };
+        return SendError::Permanent { error: format!("the request cannot be made: {}", reason(error)) };
     }
     let error = if error.is_timeout() {
         format!("no answer within {timeout:?}; it may have been sent")
     } else {
         format!("the connection broke before the answer; it may have been sent: {}", reason(error))
     };
-    NotSent::NoAnswer { error }
+    SendError::NoAnswer { error }
 }
 
 /// The innermost cause, which says most; addresses are left out, since they may hold secrets.
@@ -99,7 +99,7 @@ impl Heard {
         Self { status, headers, body: String::from_utf8_lossy(body).into_owned(), partial }
     }
 
-    pub(super) fn judge(&self, judge: &Judge<'_>) -> Sent {
+    pub(super) fn judge(&self, judge: &Judge<'_>) -> ChannelResult {
         let json: Option<Value> = serde_json::from_str(self.body.trim_start_matches('\u{feff}')).ok();
         let answer = Answer {
             status: self.status,
@@ -122,22 +122,22 @@ impl Heard {
             Class::Transient => {
                 let asked = self.retry_after().or_else(|| rule.and_then(|rule| rule.retry_after));
                 let retry_after = asked.map(|wait| wait.min(RETRY_AFTER_MAX));
-                Err(NotSent::Transient { error: error(), retry_after })
+                Err(SendError::Transient { error: error(), retry_after })
             }
-            Class::Permanent => Err(NotSent::Permanent { error: error() }),
-            Class::Unknown => Err(NotSent::Unknown { error: error() }),
+            Class::Permanent => Err(SendError::Permanent { error: error() }),
+            Class::Unknown => Err(SendError::Unknown { error: error() }),
         }
     }
 
     /// An answer that may say yes or no where it was not read.
-    fn unreadable(&self, judge: &Judge<'_>) -> NotSent {
+    fn unreadable(&self, judge: &Judge<'_>) -> SendError {
         let why = self.partial.unwrap_or("is not JSON that can be read");
         let kept = self.kept(judge);
         let error = format!("the answer (status {}) {why}; it may have been sent: {kept}", self.status);
-        NotSent::Unknown { error }
+        SendError::Unknown { error }
     }
 
-    fn accepted(&self, judge: &Judge<'_>, answer: &Answer<'_>) -> Accepted {
+    fn accepted(&self, judge: &Judge<'_>, answer: &Answer<'_>) -> AcceptedMessage {
         let mut kept = self.kept(judge);
         let mut message_id = message_id(judge.file, answer);
         if let Some(id) = message_id.take_if(|id| id.len() > MESSAGE_ID_BYTES_MAX) {
@@ -147,7 +147,7 @@ impl Heard {
         }
         // Not masked: some ids have the address in them, and receipts come with the same id.
         let message_id = message_id.map(|id| judge.settings.redacted(&id));
-        Accepted { message_id, answer: Some(kept).filter(|kept| !kept.is_empty()) }
+        AcceptedMessage { message_id, answer: Some(kept).filter(|kept| !kept.is_empty()) }
     }
 
     /// Seconds, or a moment; measured against the provider's own clock, if it shows it.

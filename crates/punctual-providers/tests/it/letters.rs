@@ -1,8 +1,8 @@
 //! Letters and channels for the tests.
 
 use crate::stub::Stub;
-use punctual::delivery::run::channel::Sent;
-use punctual::{Channel, NotSent, RenderedMessage, Tenant, Timestamp};
+use punctual::delivery::run::channel::ChannelResult;
+use punctual::{Channel, RenderedMessage, SendError, Tenant, Timestamp};
 use punctual_providers::{Catalogue, HttpChannel};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -54,24 +54,24 @@ pub(crate) fn channel(provider: &str, stub: &Stub, pairs: &[(&str, &str)]) -> Ht
     HttpChannel::new(Arc::clone(catalogue.get(provider).unwrap()), given).unwrap()
 }
 
-pub(crate) async fn send(channel: &impl Channel, letter: RenderedMessage) -> Sent {
+pub(crate) async fn send(channel: &impl Channel, letter: RenderedMessage) -> ChannelResult {
     channel.send(Arc::new(letter)).await
 }
 
 /// What was not sent, in words: its class, and what was said.
-pub(crate) fn class(sent: &Sent) -> (&'static str, &str) {
+pub(crate) fn class(sent: &ChannelResult) -> (&'static str, &str) {
     match sent {
         Ok(_) => ("accepted", ""),
-        Err(NotSent::Transient { error, .. }) => ("transient", error),
-        Err(NotSent::Permanent { error }) => ("permanent", error),
-        Err(NotSent::NoAnswer { error }) => ("no answer", error),
-        Err(NotSent::Unknown { error }) => ("unknown", error),
+        Err(SendError::Transient { error, .. }) => ("transient", error),
+        Err(SendError::Permanent { error }) => ("permanent", error),
+        Err(SendError::NoAnswer { error }) => ("no answer", error),
+        Err(SendError::Unknown { error }) => ("unknown", error),
     }
 }
 
-pub(crate) fn retry_after(sent: &Sent) -> Option<Duration> {
+pub(crate) fn retry_after(sent: &ChannelResult) -> Option<Duration> {
     match sent {
-        Err(NotSent::Transient { retry_after, .. }) => *retry_after,
+        Err(SendError::Transient { retry_after, .. }) => *retry_after,
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use super::fakes::Fakes;
 use crate::cli::failure::{Failure, Outcome};
 use crate::config::channels::{self, Channels, Written};
 use punctual::base::random;
-use punctual::delivery::rules::template::Definition;
+use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, NewMessage, Problems, Result, Tenant};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub async fn open(engine: &Engine) -> Result<()> {
     engine.put_event_kind(Tenant::DEFAULT, EVENT.1, documents["kind"].clone()).await?;
     for template in documents["templates"].as_array().into_iter().flatten() {
         let mut problems = Problems::default();
-        let read = Definition::read(template, &mut problems);
+        let read = TemplateDefinition::read(template, &mut problems);
         problems.into_result()?;
         if let Some(definition) = read {
             store.create_template(Tenant::DEFAULT, definition).await?;
@@ -118,7 +118,7 @@ mod tests {
         let mut problems = Problems::default();
         let kind = EventKind::read(&documents["kind"], &mut problems).unwrap();
         for template in documents["templates"].as_array().unwrap() {
-            Definition::read(template, &mut problems).unwrap();
+            TemplateDefinition::read(template, &mut problems).unwrap();
         }
         assert_eq!(problems, Problems::default());
         let snapshot = punctual::flow::rules::entity::EntitySnapshot::Unknown;

@@ -15,8 +15,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::delivery::rules::unsubscribe::Link;
-use punctual::delivery::store::consent::LinkStanding;
+use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
+use punctual::delivery::store::consent::LinkStatus;
 
 /// A few words of a form; mail programs send less.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -83,7 +83,7 @@ async fn follow(
     app: &App,
     follower: &Follower,
     action: LinkAction,
-) -> punctual::Result<Option<(Link, LinkStanding)>> {
+) -> punctual::Result<Option<(UnsubscribeLink, LinkStatus)>> {
     let store = app.engine.store();
     let Some(link) = store.link_secret().await?.open(&follower.token) else { return Ok(None) };
     let standing = match action {
@@ -94,7 +94,7 @@ async fn follow(
     Ok(standing.map(|standing| (link, standing)))
 }
 
-fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, action: LinkAction) -> String {
+fn rendered(link: &UnsubscribeLink, standing: &LinkStatus, reader: &Reader, action: LinkAction) -> String {
     let state = match (standing.suppressed, standing.by_link) {
         (true, by_link) => Stands::Unsubscribed { undo: by_link },
         (false, _) if action == LinkAction::Undo => Stands::Again,

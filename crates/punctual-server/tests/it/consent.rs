@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
-use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
@@ -154,7 +154,7 @@ async fn ntf_18_consent_is_its_tenants_and_masked_for_viewers(base: Base) {
 
 /// The path of a link for somebody's mailbox.
 async fn link(world: &World, kind: Option<&str>, locale: Option<&str>) -> String {
-    let link = Link {
+    let link = UnsubscribeLink {
         tenant: Tenant::DEFAULT,
         address: "ana@example.org".into(),
         channel: "email".into(),

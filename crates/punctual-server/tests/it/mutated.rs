@@ -4,7 +4,7 @@ use crate::client::{Client, Reply};
 use crate::mutation::Mutations;
 use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World};
-use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
 use punctual_server::http::visitor::Public;
@@ -40,7 +40,7 @@ async fn pages(world: &World) -> Vec<String> {
     let mut pages = Vec::new();
     for n in 0..PAGES {
         pages.push(format!("/s/{}", invite(&world.root(), &n.to_string()).await));
-        let link = Link {
+        let link = UnsubscribeLink {
             tenant: Tenant::DEFAULT,
             address: format!("ana{n}@example.org"),
             channel: "email".into(),

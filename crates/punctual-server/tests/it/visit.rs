@@ -3,7 +3,7 @@
 use crate::client::{Client, Reply};
 use crate::world::{Base, World};
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::engine::Ingest;
 use punctual::flow::rules::entry::EntryStatus;
@@ -243,7 +243,7 @@ async fn trg_21_answers_as_json_count_once(base: Base) {
 }
 
 async fn change(world: &World, id: PublicId, action: EntryAction) {
-    let (name, author) = (EntryName::PublicId(id), ChangeAuthor::new("sue", "asked for"));
+    let (name, author) = (EntryReference::PublicId(id), ChangeAuthor::new("sue", "asked for"));
     let request = EntryActionRequest { name, action, author };
     assert_eq!(world.engine.change_entry(Tenant::DEFAULT, request).await.unwrap(), ActionOutcome::Done);
 }

@@ -20,9 +20,9 @@ use crate::delivery::run::channel_limiter::{ChannelLimiters, LimiterSettings};
 use crate::delivery::run::channel_shares::ShareHolder;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::executors;
-use crate::delivery::run::kinds::Kinds;
+use crate::delivery::run::kinds::EntryKinds;
 use crate::delivery::run::sandbox::Sandbox;
-use crate::delivery::run::templates::Templates;
+use crate::delivery::run::templates::TemplateCache;
 use crate::engine::build::given::Given;
 use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
@@ -377,11 +377,11 @@ impl Builder {
         let delivery = Arc::new(DeliveryContext {
             worker: Arc::clone(&worker),
             channels: self.channels.put_together(sandbox.as_ref()),
-            kinds: Kinds::new(vec![
+            kinds: EntryKinds::new(vec![
                 Box::new(SurveyPlanner(Arc::clone(&surveys))),
                 Box::new(NotificationPlanner),
             ]),
-            templates: Templates::new(fresh),
+            templates: TemplateCache::new(fresh),
             event_kinds: EventKinds::new(fresh),
             limiters: limiters(&self.policies, manual_clock),
             share_holder: ShareHolder::fresh(),

@@ -17,7 +17,7 @@ use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
 use crate::database::tx::VerbFuture;
 use crate::delivery::rules::template::TemplateSet;
-use crate::delivery::run::consent::Recipients;
+use crate::delivery::run::consent::ClaimRecipients;
 use crate::engine::Engine;
 use crate::engine::explain::candidate_facts::CandidateFacts;
 use crate::engine::explain::events::AssumedStates;
@@ -210,7 +210,7 @@ impl Engine {
             zone: self.zone_of(tenant).await?,
             now: self.store().now().await?,
             set: delivery.templates.of(self.store(), tenant, invitation::EVENT_TYPE).await?,
-            recipients: Recipients::foreseen(delivery, addresses).await?,
+            recipients: ClaimRecipients::foreseen(delivery, addresses).await?,
         })
     }
 
@@ -339,7 +339,7 @@ struct Sight {
     zone: Option<Zone>,
     now: Timestamp,
     set: Arc<TemplateSet>,
-    recipients: Recipients,
+    recipients: ClaimRecipients,
 }
 
 impl Sight {

@@ -3,9 +3,9 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
-use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::event_values::EventValues;
 use crate::delivery::rules::template::MessageTemplate;
-use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::set::FilledTemplate;
 use crate::engine::Engine;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::EventKind;
@@ -33,7 +33,7 @@ pub struct Trial {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// The texts.
-    pub filled: Filled,
+    pub filled: FilledTemplate,
     /// The locale of dates and numbers in them.
     pub locale: String,
 }
@@ -68,7 +68,7 @@ impl Engine {
                 if trial.open { self.related(tenant, &kind, &payload, &snapshot).await? } else { vec![] };
             let mut recipient = kind.recipients(&payload, &snapshot).next().unwrap_or_default();
             recipient.locale = trial.locale.or(recipient.locale);
-            let of = Occasion {
+            let of = EventValues {
                 payload: &payload,
                 entity: entity.as_ref(),
                 snapshot: &snapshot,

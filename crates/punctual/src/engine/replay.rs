@@ -7,10 +7,12 @@ use crate::base::id::{EntryId, MessageId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
-use crate::delivery::store::entries::actions::{ActionOutcome, EntryAction, EntryActionRequest, EntryName};
-use crate::delivery::store::entries::preview::Foreseen;
-use crate::delivery::store::entries::replan::Unplanned;
-use crate::delivery::store::entries::replay::{ReplayMode, ReplaySelection, Replayed};
+use crate::delivery::store::entries::actions::{
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
+};
+use crate::delivery::store::entries::preview::PreviewedMessage;
+use crate::delivery::store::entries::replan::UnplannedNotification;
+use crate::delivery::store::entries::replay::{ReplayMode, ReplayOutcome, ReplaySelection};
 use crate::engine::Engine;
 use crate::flow::run::source_event::LoadedEvents;
 use crate::flow::store::entries::history::ChangeAuthor;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
     /// The messages of its notification, as far as nothing stops them.
-    pub messages: Vec<Foreseen>,
+    pub messages: Vec<PreviewedMessage>,
     /// The survey instances that it begins, is a duplicate of, or stops.
     pub instances: Vec<ForetoldInstance>,
     /// Why it would fail again, or come to nothing.
@@ -43,9 +45,9 @@ impl Engine {
         tenant: Tenant,
         mut which: ReplaySelection,
         mode: ReplayMode,
-    ) -> VerbFuture<'_, Replayed> {
+    ) -> VerbFuture<'_, ReplayOutcome> {
         VerbFuture::new(async move {
-            let mut all = Replayed::default();
+            let mut all = ReplayOutcome::default();
             loop {
                 let step = self.store().replay_failed(tenant, which.clone(), mode.clone()).await?;
                 all.ids.extend(step.ids);
@@ -84,12 +86,12 @@ impl Engine {
         })
     }
 
-    async fn replay_one(&self, tenant: Tenant, name: EntryName, author: ChangeAuthor) -> Result<bool> {
+    async fn replay_one(&self, tenant: Tenant, name: EntryReference, author: ChangeAuthor) -> Result<bool> {
         let which = match name {
-            EntryName::PublicId(id) => {
+            EntryReference::PublicId(id) => {
                 ReplaySelection { public_ids: Some(vec![id]), ..ReplaySelection::default() }
             }
-            EntryName::Id(id) => ReplaySelection { ids: Some(vec![id]), ..ReplaySelection::default() },
+            EntryReference::Id(id) => ReplaySelection { ids: Some(vec![id]), ..ReplaySelection::default() },
         };
         Ok(self.replay_failed(tenant, which, ReplayMode::Real(author)).await?.again > 0)
     }
@@ -99,12 +101,14 @@ impl Engine {
         tenant: Tenant,
         ids: Vec<EntryId>,
         mode: &ReplayMode,
-        all: &mut Replayed,
+        all: &mut ReplayOutcome,
     ) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
-        for Unplanned { id, event, entity } in self.store().unplanned_notifications(tenant, ids).await? {
+        for UnplannedNotification { id, event, entity } in
+            self.store().unplanned_notifications(tenant, ids).await?
+        {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             // An entry that still has no template, or is pointless by now, stays as it is.
             let (Plan::Deliveries(planned), _) = self.plan_event(&event, entity.as_ref(), &set, None).await?
@@ -114,7 +118,7 @@ impl Engine {
             if *mode == ReplayMode::DryRun && all.told.len() < limits::LIST_ITEMS_MAX {
                 let reached = planned.iter().filter(|one| one.address.is_some()).cloned().collect();
                 let foreseen = self.store().foresee(tenant, reached).await?;
-                all.told.extend(foreseen.into_iter().map(|one| Foreseen { entry: Some(id), ..one }));
+                all.told.extend(foreseen.into_iter().map(|one| PreviewedMessage { entry: Some(id), ..one }));
             }
             let (again, stopped) = self.store().plan_notification(tenant, id, planned, mode.clone()).await?;
             (all.again, all.stopped) = (all.again + again, all.stopped + stopped);

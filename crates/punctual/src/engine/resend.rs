@@ -13,7 +13,7 @@ use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::rules::template::choose::is_named;
-use crate::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
+use crate::delivery::rules::template::{MessageTemplate, TemplateDefinition, TemplateSet};
 use crate::delivery::store::deliveries::planned_events::{PlannedEntry, RequestedDelivery};
 use crate::delivery::store::deliveries::schedule::LatestEvent;
 use crate::delivery::store::templates::TemplateFilter;
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// Whether a template is for the named channel.
-    fn serves(&self, of: &Definition, channel: &str) -> bool {
+    fn serves(&self, of: &TemplateDefinition, channel: &str) -> bool {
         is_named(&of.channel, channel) || is_named(&self.channels().reach(&of.channel), channel)
     }
 

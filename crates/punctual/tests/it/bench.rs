@@ -7,7 +7,7 @@ use punctual::base::id::{LaneId, MessageId, Token};
 use punctual::base::tenant::Tenant;
 use punctual::database::store::Store;
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::flow::rules::public_id::PublicId;
@@ -216,7 +216,7 @@ pub async fn change(
     id: PublicId,
     action: EntryAction,
 ) -> punctual::Result<ActionOutcome> {
-    let name = EntryName::PublicId(id);
+    let name = EntryReference::PublicId(id);
     store.change_entry(tenant, EntryActionRequest { name, action, author: author() }).await
 }
 

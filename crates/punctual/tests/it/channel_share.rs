@@ -16,7 +16,7 @@ use punctual::database::planted::PlantedBug;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::flow::rules::entry::EntryKind;
 use punctual::testing::Backend;
-use punctual::{Accepted, Engine, NewMessage, RenderedMessage, Store};
+use punctual::{AcceptedMessage, Engine, NewMessage, RenderedMessage, Store};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ async fn process() {
         async move {
             tokio::time::sleep(if slow { SLOW_CALL } else { CALL }).await;
             note(-host_now().as_micros());
-            Ok(Accepted { message_id: None, answer: None })
+            Ok(AcceptedMessage { message_id: None, answer: None })
         }
     };
     let rate = ChannelPolicy { rate_per_second: Some(RATE), ..ChannelPolicy::default() };

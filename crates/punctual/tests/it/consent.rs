@@ -4,9 +4,10 @@ use crate::bench::{Bench, TENANT};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
 use punctual::delivery::rules::consent::{
-    ConsentQuestion, Preferences, Reason, Scope, Settings, Verdict, Why,
+    ConsentDecision, ConsentQuestion, ConsentRefusal, ConsentScope, RecipientPreferences, SuppressionReason,
+    TenantSettings,
 };
-use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::delivery::store::consent::{NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Error, Problems, SuppressionId, Timestamp};
 use serde_json::{Value, json};
@@ -31,16 +32,16 @@ const PHONE: &str = "+964 770 000 0001";
 const FORM: &str = "+9647700000001";
 const MAIL: &str = "Ana@Example.org";
 
-fn scope(channel: &str, kind: &str) -> Scope {
+fn scope(channel: &str, kind: &str) -> ConsentScope {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Scope { channel: some(channel), kind: some(kind) }
+    ConsentScope { channel: some(channel), kind: some(kind) }
 }
 
-fn new(address: &str, scope: Scope, reason: Reason) -> NewSuppression {
+fn new(address: &str, scope: ConsentScope, reason: SuppressionReason) -> NewSuppression {
     NewSuppression { told_at: None, address: address.into(), scope, reason, by: "ops".into() }
 }
 
-async fn suppress(t: &Bench, address: &str, scope: Scope, reason: Reason) -> Suppression {
+async fn suppress(t: &Bench, address: &str, scope: ConsentScope, reason: SuppressionReason) -> Suppression {
     let (row, is_new) = t.store().suppress(TENANT, new(address, scope, reason)).await.unwrap();
     assert!(is_new, "{row:?}");
     row
@@ -64,41 +65,43 @@ fn ask(channel: &'static str, kind: &'static str, now: Timestamp) -> ConsentQues
     ConsentQuestion { channel, kind, now, redirected: false, zone: None }
 }
 
-async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: ConsentQuestion<'_>) -> Verdict {
+async fn verdict(t: &Bench, tenant: Tenant, address: &str, asked: ConsentQuestion<'_>) -> ConsentDecision {
     t.store().consent(vec![(tenant, address.to_owned())]).await.unwrap().verdict(tenant, address, &asked)
 }
 
-fn preferences(json: Value) -> Preferences {
-    Preferences::read(&json, &mut Problems::default()).unwrap()
+fn preferences(json: Value) -> RecipientPreferences {
+    RecipientPreferences::read(&json, &mut Problems::default()).unwrap()
 }
 
-fn settings(json: Value) -> Settings {
-    Settings::read(&json, &mut Problems::default()).unwrap()
+fn settings(json: Value) -> TenantSettings {
+    TenantSettings::read(&json, &mut Problems::default()).unwrap()
 }
 
-const STOPPED: Verdict = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
+const STOPPED: ConsentDecision =
+    ConsentDecision::Suppressed(ConsentRefusal::Suppressed(SuppressionReason::Stop));
 
 /// NTF-18: the first stands, with its reason; the address has one form.
 async fn ntf_18_suppressing_again_keeps_the_first_reason(t: &Bench) {
-    let first = suppress(t, PHONE, scope("sms", ""), Reason::Stop).await;
+    let first = suppress(t, PHONE, scope("sms", ""), SuppressionReason::Stop).await;
     assert_eq!((first.address.as_str(), first.since), (FORM, t.now().await));
     let before = t.dump().await;
-    let again = || new("00964-7700000001", scope("sms", ""), Reason::Manual);
+    let again = || new("00964-7700000001", scope("sms", ""), SuppressionReason::Manual);
     assert_eq!(t.store().suppress(TENANT, again()).await.unwrap(), (first.clone(), false));
     before.assert_equals(&t.dump().await, "the same suppression again");
     t.advance(Duration::from_secs(60)).await;
     assert_eq!(t.store().suppress(TENANT, again()).await.unwrap(), (first, false), "a minute later, too");
     let before = t.dump().await;
-    let wrong = t.store().suppress(TENANT, new(" ", Scope::default(), Reason::Manual)).await;
+    let wrong =
+        t.store().suppress(TENANT, new(" ", ConsentScope::default(), SuppressionReason::Manual)).await;
     assert!(matches!(wrong, Err(Error::Invalid(_))), "{wrong:?}");
     before.assert_equals(&t.dump().await, "a suppression of nobody");
 }
 
 /// NTF-18: what was lifted stays as history, and may be made again.
 async fn ntf_18_lifting_says_what_it_lifted(t: &Bench) {
-    let sms = suppress(t, PHONE, scope("sms", ""), Reason::Stop).await;
-    let all = suppress(t, PHONE, Scope::default(), Reason::Manual).await;
-    suppress(t, MAIL, Scope::default(), Reason::HardBounce).await;
+    let sms = suppress(t, PHONE, scope("sms", ""), SuppressionReason::Stop).await;
+    let all = suppress(t, PHONE, ConsentScope::default(), SuppressionReason::Manual).await;
+    suppress(t, MAIL, ConsentScope::default(), SuppressionReason::HardBounce).await;
     let now = t.advance(Duration::from_secs(5)).await;
     let only_sms = SuppressionFilter { channel: Some("sms".into()), ..of(FORM) };
     let done = t.store().lift_suppressions(TENANT, only_sms.clone(), "ana").await.unwrap();
@@ -108,7 +111,7 @@ async fn ntf_18_lifting_says_what_it_lifted(t: &Bench) {
     assert_eq!((again.lifted.len(), again.left.len()), (0, 1), "again lifts nothing");
     let rest = t.store().lift_suppressions(TENANT, of(PHONE), "ana").await.unwrap();
     assert_eq!((rest.lifted.len(), rest.left.len()), (1, 0));
-    let anew = suppress(t, PHONE, scope("sms", ""), Reason::Unsubscribe).await;
+    let anew = suppress(t, PHONE, scope("sms", ""), SuppressionReason::Unsubscribe).await;
     assert_eq!(listed(t, of(PHONE)).await, [anew.id]);
     let history = SuppressionFilter { lifted: true, ..of(PHONE) };
     assert_eq!(listed(t, history).await, [sms.id, all.id, anew.id]);
@@ -119,9 +122,9 @@ async fn ntf_18_lifting_says_what_it_lifted(t: &Bench) {
 
 /// NTF-18
 async fn ntf_18_suppressions_are_listed_by_filter(t: &Bench) {
-    let one = suppress(t, PHONE, scope("sms", ""), Reason::Stop).await.id;
-    let two = suppress(t, MAIL, scope("email", "news"), Reason::Unsubscribe).await.id;
-    let three = suppress(t, MAIL, Scope::default(), Reason::Manual).await.id;
+    let one = suppress(t, PHONE, scope("sms", ""), SuppressionReason::Stop).await.id;
+    let two = suppress(t, MAIL, scope("email", "news"), SuppressionReason::Unsubscribe).await.id;
+    let three = suppress(t, MAIL, ConsentScope::default(), SuppressionReason::Manual).await.id;
     let none = SuppressionFilter::default;
     let text = |text: &str| Some(text.to_owned());
     let table = [
@@ -131,8 +134,8 @@ async fn ntf_18_suppressions_are_listed_by_filter(t: &Bench) {
         (SuppressionFilter { channel: text(""), ..none() }, vec![three]),
         (SuppressionFilter { kind: text("news"), ..none() }, vec![two]),
         (SuppressionFilter { kind: text(""), ..none() }, vec![one, three]),
-        (SuppressionFilter { reason: Some(Reason::Manual), ..none() }, vec![three]),
-        (SuppressionFilter { reason: Some(Reason::HardBounce), ..none() }, vec![]),
+        (SuppressionFilter { reason: Some(SuppressionReason::Manual), ..none() }, vec![three]),
+        (SuppressionFilter { reason: Some(SuppressionReason::HardBounce), ..none() }, vec![]),
     ];
     for (filter, want) in table {
         assert_eq!(listed(t, filter.clone()).await, want, "{filter:?}");
@@ -146,7 +149,7 @@ async fn ntf_18_suppressions_are_listed_by_filter(t: &Bench) {
 /// NTF-18: one read for a batch; nobody is told what is known in another tenant.
 async fn ntf_18_a_sender_reads_a_batch_of_many_tenants_at_once(t: &Bench) {
     let (acme, now) = (tenant(t, "acme").await, t.now().await);
-    suppress(t, PHONE, scope("sms", ""), Reason::Stop).await;
+    suppress(t, PHONE, scope("sms", ""), SuppressionReason::Stop).await;
     let off = preferences(json!({"optOuts": [{"channel": "email", "kind": "news"}]}));
     t.store().put_preferences(acme, MAIL, off, "ana").await.unwrap();
     let moved = settings(json!({"channelOverride": {"whatsapp": "sms:twilio"}}));
@@ -154,34 +157,34 @@ async fn ntf_18_a_sender_reads_a_batch_of_many_tenants_at_once(t: &Bench) {
     let pairs = [(TENANT, PHONE), (acme, PHONE), (TENANT, MAIL), (acme, MAIL)];
     let asked = pairs.iter().map(|(tenant, address)| (*tenant, (*address).to_owned())).collect();
     let consent = t.store().consent(asked).await.unwrap();
-    let opted_out = Verdict::Suppressed(Why::OptedOut);
+    let opted_out = ConsentDecision::Suppressed(ConsentRefusal::OptedOut);
     let table = [
         (TENANT, "9647700000001", "sms:twilio", "news", STOPPED),
-        (TENANT, PHONE, "whatsapp:meta", "news", Verdict::Send),
-        (acme, PHONE, "sms:twilio", "news", Verdict::Send),
-        (acme, PHONE, "whatsapp:meta", "news", Verdict::UseChannel("sms:twilio".into())),
-        (TENANT, MAIL, "email:smtp", "news", Verdict::Send),
+        (TENANT, PHONE, "whatsapp:meta", "news", ConsentDecision::Send),
+        (acme, PHONE, "sms:twilio", "news", ConsentDecision::Send),
+        (acme, PHONE, "whatsapp:meta", "news", ConsentDecision::UseChannel("sms:twilio".into())),
+        (TENANT, MAIL, "email:smtp", "news", ConsentDecision::Send),
         (acme, "ANA@example.org", "email:smtp", "news", opted_out),
-        (acme, MAIL, "email:smtp", "receipt", Verdict::Send),
+        (acme, MAIL, "email:smtp", "receipt", ConsentDecision::Send),
     ];
     for (tenant, address, channel, kind, want) in table {
         assert_eq!(consent.verdict(tenant, address, &ask(channel, kind, now)), want, "{address} {channel}");
     }
     assert!(consent.standing(TENANT, MAIL).is_none() && consent.standing(acme, MAIL).is_some());
     t.store().lift_suppressions(TENANT, of(PHONE), "ana").await.unwrap();
-    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:twilio", "news", now)).await, Verdict::Send);
+    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:twilio", "news", now)).await, ConsentDecision::Send);
 }
 
 /// NTF-18: a sender need not ask about those who have nothing.
 async fn ntf_18_nobody_is_asked_about_a_tenant_without_rows(t: &Bench) {
     let (acme, beta, gamma) = (tenant(t, "acme").await, tenant(t, "beta").await, tenant(t, "gamma").await);
-    t.store().suppress(acme, new(PHONE, Scope::default(), Reason::Manual)).await.unwrap();
-    t.store().put_preferences(beta, PHONE, Preferences::default(), "ana").await.unwrap();
-    t.store().put_tenant_settings(gamma, Settings::default(), "ana").await.unwrap();
+    t.store().suppress(acme, new(PHONE, ConsentScope::default(), SuppressionReason::Manual)).await.unwrap();
+    t.store().put_preferences(beta, PHONE, RecipientPreferences::default(), "ana").await.unwrap();
+    t.store().put_tenant_settings(gamma, TenantSettings::default(), "ana").await.unwrap();
     for (tenant, want) in [(TENANT, false), (acme, true), (beta, true), (gamma, true)] {
         assert_eq!(t.store().has_consent(tenant).await.unwrap(), want, "{tenant}");
     }
-    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:x", "a", t.now().await)).await, Verdict::Send);
+    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:x", "a", t.now().await)).await, ConsentDecision::Send);
 }
 
 /// NTF-18: the last word stands, with whose it is; quiet hours are in the tenant's zone if nobody names one.
@@ -189,7 +192,7 @@ async fn ntf_18_preferences_and_settings_are_replaced(t: &Bench) {
     assert_eq!(t.store().preferences(TENANT, PHONE).await.unwrap().written, None);
     assert_eq!(t.store().tenant_settings(TENANT).await.unwrap().written, None);
     let wanted = preferences(json!({"quietHours": {"from": "21:00", "to": "08:00"}, "locale": "ar"}));
-    t.store().put_preferences(TENANT, PHONE, Preferences::default(), "bob").await.unwrap();
+    t.store().put_preferences(TENANT, PHONE, RecipientPreferences::default(), "bob").await.unwrap();
     let now = t.advance(Duration::from_secs(60)).await;
     let put = t.store().put_preferences(TENANT, PHONE, wanted.clone(), "ana").await.unwrap();
     assert_eq!(t.store().preferences(TENANT, FORM).await.unwrap(), put);
@@ -197,18 +200,18 @@ async fn ntf_18_preferences_and_settings_are_replaced(t: &Bench) {
     let night = Timestamp::parse("2026-05-14T23:00:00Z").unwrap();
     let morning = Timestamp::parse("2026-05-15T08:00:00Z").unwrap();
     let shifted = verdict(t, TENANT, PHONE, ask("sms:x", "otp", night)).await;
-    assert_eq!(shifted, Verdict::ShiftTo(morning), "in the tenant's zone, which is UTC");
+    assert_eq!(shifted, ConsentDecision::ShiftTo(morning), "in the tenant's zone, which is UTC");
     let exempt = settings(json!({"quietHoursExempt": ["otp"]}));
     let put = t.store().put_tenant_settings(TENANT, exempt, "ana").await.unwrap();
     assert_eq!(t.store().tenant_settings(TENANT).await.unwrap(), put);
-    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:x", "otp", night)).await, Verdict::Send);
-    let wrong = t.store().put_preferences(TENANT, "a\nb", Preferences::default(), "ana").await;
+    assert_eq!(verdict(t, TENANT, PHONE, ask("sms:x", "otp", night)).await, ConsentDecision::Send);
+    let wrong = t.store().put_preferences(TENANT, "a\nb", RecipientPreferences::default(), "ana").await;
     assert!(matches!(wrong, Err(Error::Invalid(_))), "{wrong:?}");
 }
 
-fn link(tenant: Tenant, kind: Option<&str>) -> Link {
+fn link(tenant: Tenant, kind: Option<&str>) -> UnsubscribeLink {
     let (address, channel) = ("ana@example.org".to_owned(), "email".to_owned());
-    Link { tenant, address, channel, kind: kind.map(str::to_owned), locale: None }
+    UnsubscribeLink { tenant, address, channel, kind: kind.map(str::to_owned), locale: None }
 }
 
 /// NTF-18: an undo lifts what the link did, not what somebody else said.
@@ -227,19 +230,20 @@ async fn ntf_18_a_link_suppresses_and_takes_back_its_own_deed_only(t: &Bench) {
         let done = store.follow_link(news.clone()).await.unwrap().unwrap();
         assert!(done.suppressed && done.by_link);
     }
-    let unsubscribed = Verdict::Suppressed(Why::Suppressed(Reason::Unsubscribe));
+    let unsubscribed =
+        ConsentDecision::Suppressed(ConsentRefusal::Suppressed(SuppressionReason::Unsubscribe));
     assert_eq!(verdict(t, acme, MAIL, ask("email:smtp", "news", now)).await, unsubscribed);
-    assert_eq!(verdict(t, acme, MAIL, ask("email:smtp", "receipt", now)).await, Verdict::Send);
-    assert_eq!(verdict(t, acme, MAIL, ask("sms:x", "news", now)).await, Verdict::Send);
+    assert_eq!(verdict(t, acme, MAIL, ask("email:smtp", "receipt", now)).await, ConsentDecision::Send);
+    assert_eq!(verdict(t, acme, MAIL, ask("sms:x", "news", now)).await, ConsentDecision::Send);
     let whole = store.look_at_link(link(acme, None)).await.unwrap().unwrap();
     assert!(!whole.suppressed, "a narrower suppression is not the whole");
-    store.suppress(acme, new(MAIL, Scope::default(), Reason::Manual)).await.unwrap();
+    store.suppress(acme, new(MAIL, ConsentScope::default(), SuppressionReason::Manual)).await.unwrap();
     for _ in 0..2 {
         let undone = store.undo_link(news.clone()).await.unwrap().unwrap();
         assert!(undone.suppressed && !undone.by_link, "what somebody else said stays");
     }
     store.lift_suppressions(acme, of(MAIL), "ana").await.unwrap();
-    assert_eq!(verdict(t, acme, MAIL, ask("email:smtp", "news", now)).await, Verdict::Send);
+    assert_eq!(verdict(t, acme, MAIL, ask("email:smtp", "news", now)).await, ConsentDecision::Send);
     store.put_preferences(acme, MAIL, preferences(json!({"locale": "ar"})), "ana").await.unwrap();
     assert_eq!(store.look_at_link(news).await.unwrap().unwrap().locale.as_deref(), Some("ar"));
     let elsewhere = store.look_at_link(link(TENANT, None)).await.unwrap().unwrap();
@@ -258,11 +262,16 @@ async fn ntf_18_every_process_has_the_same_secret(t: &Bench) {
 
 /// NTF-18
 async fn ntf_18_a_failing_statement_changes_nothing(t: &Bench) {
-    let one = || new(PHONE, scope("sms", ""), Reason::Stop);
+    let one = || new(PHONE, scope("sms", ""), SuppressionReason::Stop);
     shake!(t, "a suppression", |store| store.suppress(TENANT, one()));
     shake!(t, "a lifting", |store| store.lift_suppressions(TENANT, of(PHONE), "ana"));
-    shake!(t, "preferences", |store| store.put_preferences(TENANT, PHONE, Preferences::default(), "ana"));
-    shake!(t, "settings", |store| store.put_tenant_settings(TENANT, Settings::default(), "ana"));
+    shake!(t, "preferences", |store| store.put_preferences(
+        TENANT,
+        PHONE,
+        RecipientPreferences::default(),
+        "ana"
+    ));
+    shake!(t, "settings", |store| store.put_tenant_settings(TENANT, TenantSettings::default(), "ana"));
     shake!(t, "a link followed", |store| store.follow_link(link(TENANT, None)));
     shake!(t, "a link undone", |store| store.undo_link(link(TENANT, None)));
     shake!(t, "the secret", |store| store.link_secret());
@@ -271,7 +280,9 @@ async fn ntf_18_a_failing_statement_changes_nothing(t: &Bench) {
 /// NTF-18: of many who say the same at once, one makes the row.
 async fn ntf_18_many_at_once_suppress_once(t: &Bench) {
     let one = |store: punctual::Store| {
-        tokio::spawn(async move { store.suppress(TENANT, new(PHONE, scope("sms", ""), Reason::Stop)).await })
+        tokio::spawn(async move {
+            store.suppress(TENANT, new(PHONE, scope("sms", ""), SuppressionReason::Stop)).await
+        })
     };
     let all: Vec<_> = (0..8).map(|_| one(t.store().clone())).collect();
     let mut made = 0;

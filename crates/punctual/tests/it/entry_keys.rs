@@ -4,7 +4,7 @@ use crate::bench::author;
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, engine, ingest, publish, survey, visit};
 use crate::notification::{self, booking, confirm, define};
-use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryName};
+use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryReference};
 use punctual::engine::{Ingest, Ingested, Outcome, Resend, Resent};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
@@ -75,7 +75,7 @@ async fn trg_8_the_key_of_a_notification_outlives_it(t: &Bench) {
     notification::confirm_in(&engine, TENANT, &booking("B1")).await;
     notification::tick(&engine).await;
     let rows = |table: &str| format!("select count(*) from punctual.{table}");
-    let name = EntryName::Id(EntryId(1));
+    let name = EntryReference::Id(EntryId(1));
     let cancel = EntryActionRequest { name, action: EntryAction::Cancel, author: author() };
     engine.change_entry(TENANT, cancel).await.unwrap();
     let start = t.now().await;

@@ -7,22 +7,22 @@ mod story;
 use crate::bench::{Bench, TENANT, author, replay, seconds};
 use crate::invitation::{self, Mailbox, engine_with, publish, survey, time, transient};
 use crate::notification::{self, booking, define, prefer};
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::delivery::rules::template::Definition;
-use punctual::delivery::run::channel::Sending;
-use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
+use punctual::delivery::rules::template::TemplateDefinition;
+use punctual::delivery::run::channel::SendFuture;
+use punctual::delivery::store::deliveries::log::{DeliveryFilter, LoggedDelivery};
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::{
-    Accepted, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, NotSent, Problems, RenderedMessage,
-    TemplateId,
+    AcceptedMessage, Channel, ClockMode, DeliveryId, Engine, Entity, EntryId, Problems, RenderedMessage,
+    SendError, TemplateId,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -106,7 +106,8 @@ impl Desk {
         let json = json!({"eventType": self.kind.event_type(), "channel": "memory:default",
             "language": language, "body": body});
         let mut problems = Problems::default();
-        let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+        let definition =
+            TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
         self.engine.store().create_template(TENANT, definition).await.unwrap().id
     }
 
@@ -129,7 +130,7 @@ impl Desk {
     }
 
     async fn log(&self) -> Vec<LoggedDelivery> {
-        let all = LogFilter::default();
+        let all = DeliveryFilter::default();
         let mut log =
             self.engine.store().communication_log(TENANT, all, DeliveryId(i64::MAX), 500).await.unwrap();
         log.reverse();
@@ -154,7 +155,7 @@ impl Desk {
     }
 
     async fn change(&self, action: EntryAction) -> ActionOutcome {
-        let name = EntryName::Id(EntryId(1));
+        let name = EntryReference::Id(EntryId(1));
         let change = EntryActionRequest { name, action, author: author() };
         self.engine.change_entry(TENANT, change).await.unwrap()
     }
@@ -166,16 +167,16 @@ fn policy(edit: impl FnOnce(&mut ChannelPolicy)) -> ChannelPolicy {
     policy
 }
 
-fn unknown() -> Option<NotSent> {
-    Some(NotSent::Unknown { error: "no answer".into() })
+fn unknown() -> Option<SendError> {
+    Some(SendError::Unknown { error: "no answer".into() })
 }
 
-fn silence() -> Option<NotSent> {
-    Some(NotSent::NoAnswer { error: "no answer".into() })
+fn silence() -> Option<SendError> {
+    Some(SendError::NoAnswer { error: "no answer".into() })
 }
 
-fn refused() -> Option<NotSent> {
-    Some(NotSent::Permanent { error: "no such number".into() })
+fn refused() -> Option<SendError> {
+    Some(SendError::Permanent { error: "no such number".into() })
 }
 
 /// NTF-19: channel, address, template, key, provider's id and every try, whatever the kind.
@@ -195,7 +196,7 @@ async fn ntf_19_each_send_is_in_the_communication_log(t: &Bench) {
         assert_eq!(one.provider_id.as_deref(), Some("mem-1"), "{kind:?}");
         assert_eq!(desk.keys(), [one.idempotency_key.clone(), one.idempotency_key.clone()], "{kind:?}");
         let address = Some(kind.address().to_owned());
-        let filter = LogFilter { address, ..LogFilter::default() };
+        let filter = DeliveryFilter { address, ..DeliveryFilter::default() };
         let found = desk.engine.store().communication_log(TENANT, filter, DeliveryId(i64::MAX), 9).await;
         assert_eq!(found.unwrap().len(), 1, "{kind:?} is found by its address");
     }
@@ -248,9 +249,10 @@ async fn ntf_17_a_fallback_channel_takes_what_one_refuses(t: &Bench) {
 /// NTF-4
 async fn ntf_4_what_may_have_gone_out_is_held_by_policy(t: &Bench) {
     for kind in Kind::ALL {
-        for (on_unknown, sends, status) in
-            [(OnUnknown::Hold, 1, DeliveryStatus::Uncertain), (OnUnknown::default(), 2, DeliveryStatus::Sent)]
-        {
+        for (on_unknown, sends, status) in [
+            (UnknownOutcomePolicy::Hold, 1, DeliveryStatus::Uncertain),
+            (UnknownOutcomePolicy::default(), 2, DeliveryStatus::Sent),
+        ] {
             let t = &Bench::on(t.backend).await;
             let desk = Desk::open(t, kind, policy(|policy| policy.unknown = on_unknown)).await;
             desk.mailbox.fail_with(vec![unknown()]);
@@ -268,7 +270,8 @@ async fn ntf_4_a_provider_that_takes_the_key_is_asked_again(t: &Bench) {
     for kind in Kind::ALL {
         for trouble in [unknown(), silence(), None] {
             let t = &Bench::on(t.backend).await;
-            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            let desk =
+                Desk::open(t, kind, policy(|policy| policy.unknown = UnknownOutcomePolicy::Hold)).await;
             desk.mailbox.take_keys();
             desk.event("1").await;
             match &trouble {
@@ -288,7 +291,8 @@ async fn ntf_4_a_provider_that_takes_the_key_leaves_nothing_uncertain(t: &Bench)
     for kind in Kind::ALL {
         for (trouble, sends) in [(unknown(), 2), (silence(), 5)] {
             let t = &Bench::on(t.backend).await;
-            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            let desk =
+                Desk::open(t, kind, policy(|policy| policy.unknown = UnknownOutcomePolicy::Hold)).await;
             desk.mailbox.take_keys();
             desk.mailbox.fail_with(vec![trouble; 9]);
             desk.event("1").await;
@@ -339,8 +343,8 @@ async fn ntf_19_a_try_names_the_provider_that_it_was_handed_to(t: &Bench) {
 struct OtherProvider;
 
 impl Channel for OtherProvider {
-    fn send(&self, _: Arc<RenderedMessage>) -> Sending {
-        Box::pin(async { Ok(Accepted::default()) })
+    fn send(&self, _: Arc<RenderedMessage>) -> SendFuture {
+        Box::pin(async { Ok(AcceptedMessage::default()) })
     }
 
     fn provider(&self) -> Option<&str> {
@@ -676,7 +680,7 @@ async fn rmd_20_a_retry_does_not_wait_for_its_time(t: &Bench) {
 async fn ntf_4_a_crash_leaves_only_the_window_in_doubt(t: &Bench) {
     for kind in Kind::ALL {
         let t = &Bench::on(t.backend).await;
-        let holding = policy(|policy| policy.unknown = OnUnknown::Hold);
+        let holding = policy(|policy| policy.unknown = UnknownOutcomePolicy::Hold);
         let desk = Desk::open(t, kind, holding).await;
         for n in 0..200 {
             desk.event(&n.to_string()).await;

@@ -7,7 +7,7 @@ use crate::bench::{Bench, TENANT, author, change};
 use crate::invitation::{DAY, engine_with, ingest, invite, publish, survey, visit};
 use crate::mutation::Dice;
 use crate::notification::prefer;
-use punctual::delivery::rules::consent::{Reason, Scope, Settings};
+use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason, TenantSettings};
 use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::engine::{ExplainedTrigger, Ingest};
@@ -63,7 +63,7 @@ async fn settle_tenant(engine: &Engine, dice: &mut Dice) {
     let mut quiet = hours(dice);
     quiet["timeZone"] = json!(ZONES[dice.roll(ZONES.len())]);
     let mut problems = Problems::default();
-    let settings = Settings::read(&json!({"quietHours": quiet}), &mut problems);
+    let settings = TenantSettings::read(&json!({"quietHours": quiet}), &mut problems);
     let settings = settings.unwrap_or_else(|| panic!("{problems}"));
     engine.store().put_tenant_settings(TENANT, settings, "test").await.unwrap();
 }
@@ -84,7 +84,7 @@ async fn tell_of_booking(engine: &Engine, dice: &mut Dice) {
 
 async fn suppress(engine: &Engine, dice: &mut Dice) {
     if dice.roll(6) == 0 {
-        let (reason, scope) = (Reason::Stop, Scope::default());
+        let (reason, scope) = (SuppressionReason::Stop, ConsentScope::default());
         let new = NewSuppression { told_at: None, address: ADDRESS.into(), scope, reason, by: "test".into() };
         engine.store().suppress(TENANT, new).await.unwrap();
     }

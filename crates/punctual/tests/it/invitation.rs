@@ -5,15 +5,15 @@ use crate::bench::author;
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::LaneId;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use punctual::delivery::rules::room::Room;
+use punctual::delivery::rules::room::SendCapacity;
 use punctual::delivery::rules::send_terms::SendTerms;
-use punctual::delivery::run::channel::Sending;
-use punctual::delivery::store::deliveries::begin::Start;
+use punctual::delivery::run::channel::SendFuture;
+use punctual::delivery::store::deliveries::begin::BeginRequest;
 use punctual::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DueDelivery, SettledDelivery,
 };
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::delivery::store::entries::advance::{PeekQuota, PeekedEntries, PlannedSend};
 use punctual::delivery::store::entries::step::EntryContext;
@@ -30,7 +30,8 @@ use punctual::survey::store::instance::Instance;
 use punctual::survey::store::results::RemovedEntries;
 use punctual::survey::store::results::ResultFilter;
 use punctual::{
-    Accepted, Channel, ClockMode, Engine, FlowId, NotSent, RenderedMessage, Store, TemplateId, Timestamp,
+    AcceptedMessage, Channel, ClockMode, Engine, FlowId, RenderedMessage, SendError, Store, TemplateId,
+    Timestamp,
 };
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -98,7 +99,7 @@ pub fn survey(edit: impl FnOnce(&mut Value)) -> Value {
 #[derive(Clone, Default)]
 pub struct Mailbox {
     messages: Arc<Mutex<Vec<Arc<RenderedMessage>>>>,
-    script: Arc<Mutex<VecDeque<Option<NotSent>>>>,
+    script: Arc<Mutex<VecDeque<Option<SendError>>>>,
     silent: Arc<AtomicBool>,
     answers: Arc<tokio::sync::Mutex<()>>,
     takes_keys: Arc<AtomicBool>,
@@ -109,7 +110,7 @@ impl Mailbox {
         self.messages.lock().unwrap().clone()
     }
 
-    pub fn fail_with(&self, script: Vec<Option<NotSent>>) {
+    pub fn fail_with(&self, script: Vec<Option<SendError>>) {
         *self.script.lock().unwrap() = script.into();
     }
 
@@ -135,17 +136,17 @@ impl Mailbox {
         }
     }
 
-    fn take(&self, letter: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
+    fn take(&self, letter: Arc<RenderedMessage>) -> Result<AcceptedMessage, SendError> {
         self.messages.lock().unwrap().push(letter);
         match self.script.lock().unwrap().pop_front().flatten() {
             Some(trouble) => Err(trouble),
-            None => Ok(Accepted { message_id: Some("mem-1".into()), answer: None }),
+            None => Ok(AcceptedMessage { message_id: Some("mem-1".into()), answer: None }),
         }
     }
 }
 
 impl Channel for Mailbox {
-    fn send(&self, letter: Arc<RenderedMessage>) -> Sending {
+    fn send(&self, letter: Arc<RenderedMessage>) -> SendFuture {
         let taker = self.clone();
         Box::pin(async move {
             let answer = taker.take(letter);
@@ -229,8 +230,8 @@ pub fn answers(rate: i64) -> Map<String, Value> {
     [("rate".to_owned(), json!(rate))].into_iter().collect()
 }
 
-pub fn transient() -> Option<NotSent> {
-    Some(NotSent::Transient { error: "503".into(), retry_after: None })
+pub fn transient() -> Option<SendError> {
+    Some(SendError::Transient { error: "503".into(), retry_after: None })
 }
 
 /// TRG-5, TRG-8: created, skipped with the original's id, failed alone, not matched.
@@ -387,7 +388,7 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let id = invite(&engine, "1").await;
-    mailbox.fail_with(vec![transient(), Some(NotSent::Unknown { error: "no answer".into() })]);
+    mailbox.fail_with(vec![transient(), Some(SendError::Unknown { error: "no answer".into() })]);
     let start = t.now().await;
     assert_eq!(tick(&engine).await.failed, 1);
     assert_eq!(status(&engine, id).await, EntryStatus::Pending);
@@ -397,7 +398,7 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     let keys: std::collections::BTreeSet<String> =
         mailbox.messages().iter().map(|l| l.idempotency_key.clone()).collect();
     assert_eq!(keys.len(), 1, "every try of a send has the same key");
-    mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
+    mailbox.fail_with(vec![Some(SendError::Permanent { error: "no such number".into() })]);
     engine.travel(start.plus(3 * DAY), true).await.unwrap();
     assert_eq!(log(&engine, id).await[3..], ["2 failed"], "a refusal is not tried again");
     let second = invite(&engine, "2").await;
@@ -436,14 +437,17 @@ async fn trg_15_a_retry_sends_what_halted_for_want_of_a_channel(t: &Bench) {
         .clock(ClockMode::Manual)
         .channel("sms:late", move |_: Arc<RenderedMessage>| {
             count.fetch_add(1, Ordering::Relaxed);
-            std::future::ready(Ok(Accepted::default()))
+            std::future::ready(Ok(AcceptedMessage::default()))
         })
         .open()
         .await
         .unwrap();
     assert_eq!(later.tick(10).await.unwrap().sent, 0, "nothing goes out by itself");
-    let retry =
-        EntryActionRequest { name: EntryName::PublicId(id), action: EntryAction::Retry, author: author() };
+    let retry = EntryActionRequest {
+        name: EntryReference::PublicId(id),
+        action: EntryAction::Retry,
+        author: author(),
+    };
     assert_eq!(later.change_entry(TENANT, retry.clone()).await.unwrap(), ActionOutcome::Done);
     assert_eq!(later.tick(10).await.unwrap().sent, 1);
     assert_eq!(log(&engine, id).await, ["1 no-channel", "1 delivered"]);
@@ -465,7 +469,7 @@ async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
         async move {
             let submitted = asker.submit(letter.public_id.unwrap(), answers(5), None).await.unwrap();
             *seen.lock().unwrap() = Some(submitted);
-            Ok(Accepted::default())
+            Ok(AcceptedMessage::default())
         }
     };
     let sender = Engine::builder(t.place.url())
@@ -588,7 +592,8 @@ async fn rmd_20_a_held_entry_expires_when_it_is_released(t: &Bench) {
     publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!([]))).await;
     let (early, late) = (invite(&engine, "1").await, invite(&engine, "2").await);
     tick(&engine).await;
-    let change = |id, action| EntryActionRequest { name: EntryName::PublicId(id), action, author: author() };
+    let change =
+        |id, action| EntryActionRequest { name: EntryReference::PublicId(id), action, author: author() };
     let start = t.now().await;
     for id in [early, late] {
         let held = engine.change_entry(TENANT, change(id, EntryAction::Hold)).await.unwrap();
@@ -688,9 +693,14 @@ async fn begin_peeked(store: &Store, PeekedEntries { due, gone }: PeekedEntries)
             trace: None,
         }
     });
-    let room = Room { messages: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
-    let start =
-        Start { owner: "crowd".into(), lease: seconds(30), batch: 1_000, room, terms: SendTerms::default() };
+    let room = SendCapacity { messages: 1_000, by_channel: [("memory:default".to_owned(), 1_000)].into() };
+    let start = BeginRequest {
+        owner: "crowd".into(),
+        lease: seconds(30),
+        batch: 1_000,
+        room,
+        terms: SendTerms::default(),
+    };
     let advanced = store.advance_entries(sends.collect(), gone, Some(start)).await.unwrap();
     let begun = advanced.begun.into_iter().next();
     begun.map(|(outgoing, contexts)| BegunSends { outgoing, contexts }).unwrap_or_default()
@@ -704,9 +714,9 @@ pub async fn due_takes(store: &Store, purpose: Purpose) -> Vec<LaneQuota> {
     lanes.map(|l| LaneQuota { lane: l.lane, since: l.first_due, quota: 10 }).collect()
 }
 
-pub fn read_template(value: &Value) -> punctual::delivery::rules::template::Definition {
+pub fn read_template(value: &Value) -> punctual::delivery::rules::template::TemplateDefinition {
     let mut problems = punctual::Problems::default();
-    let read = punctual::delivery::rules::template::Definition::read(value, &mut problems);
+    let read = punctual::delivery::rules::template::TemplateDefinition::read(value, &mut problems);
     read.unwrap_or_else(|| panic!("{problems}"))
 }
 

@@ -8,10 +8,10 @@ use crate::invitation::{
     survey, tick, time, transient, visit,
 };
 use crate::notification::prefer;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
-use punctual::delivery::rules::consent::{Reason, Scope, Settings};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
+use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason, TenantSettings};
 use punctual::delivery::rules::send_terms::SendTerms;
-use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::delivery::store::consent::{NewSuppression, SuppressionFilter};
 use punctual::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, SettledDelivery,
@@ -26,7 +26,7 @@ use punctual::flow::rules::public_id::PublicId;
 use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::store::claims::ClaimRequest;
-use punctual::{Engine, NotSent, Problems};
+use punctual::{Engine, Problems, SendError};
 use serde_json::json;
 
 cases![
@@ -50,11 +50,11 @@ cases![
 /// The address of every visit.
 const ADDRESS: &str = "+964 770 000 0001";
 
-async fn suppress(engine: &Engine, address: &str, reason: Reason) {
+async fn suppress(engine: &Engine, address: &str, reason: SuppressionReason) {
     let wish = NewSuppression {
         told_at: None,
         address: address.into(),
-        scope: Scope::default(),
+        scope: ConsentScope::default(),
         reason,
         by: "test".into(),
     };
@@ -89,15 +89,15 @@ fn policy(edit: impl FnOnce(&mut ChannelPolicy)) -> ChannelPolicy {
     policy
 }
 
-fn timeout() -> Option<NotSent> {
-    Some(NotSent::Unknown { error: "no answer in 10 s".into() })
+fn timeout() -> Option<SendError> {
+    Some(SendError::Unknown { error: "no answer in 10 s".into() })
 }
 
 /// NTF-18: suppressed or opted out: nothing is sent, the instance says why, and lifting sends nothing stale.
 async fn ntf_18_who_was_suppressed_gets_no_survey(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
-    suppress(&engine, ADDRESS, Reason::HardBounce).await;
+    suppress(&engine, ADDRESS, SuppressionReason::HardBounce).await;
     let id = invite(&engine, "1").await;
     assert_eq!((tick(&engine).await.sent, mailbox.messages().len()), (0, 0));
     assert_eq!(
@@ -125,7 +125,7 @@ async fn ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back(t: &Benc
     publish(&engine, survey(|d| d["triggers"][0]["schedule"]["reminders"] = json!(["1d", "1d"]))).await;
     let (answering, forgetting) = (invite(&engine, "1").await, invite(&engine, "2").await);
     assert_eq!(tick(&engine).await.sent, 2);
-    suppress(&engine, ADDRESS, Reason::Stop).await;
+    suppress(&engine, ADDRESS, SuppressionReason::Stop).await;
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     for id in [answering, forgetting] {
         assert_eq!(log(&engine, id).await, ["1 delivered", "2 failed stop"]);
@@ -163,7 +163,7 @@ async fn ntf_18_quiet_hours_shift_an_invitation(t: &Bench) {
     assert_eq!(log(&engine, id).await, ["1 failed", "1 delivered", "2 delivered"]);
 
     let waiting = invite(&engine, "2").await;
-    let settings = Settings::read(
+    let settings = TenantSettings::read(
         &json!({"quietHours": {"from": "00:00", "to": "23:00", "timeZone": "UTC"}}),
         &mut Problems::default(),
     );
@@ -183,7 +183,7 @@ async fn ntf_18_another_channel_takes_the_invitation_if_it_can(t: &Bench) {
     prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:sms"}})).await;
     let id = invite(&engine, "1").await;
     assert_eq!((tick(&engine).await.sent, mailbox.messages().len()), (1, 0));
-    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let got = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 10);
     assert_eq!((got[0].message.channel.as_str(), got[0].message.to.as_str()), ("memory:sms", ADDRESS));
     assert_eq!(status(&engine, id).await, EntryStatus::Sent);
     prefer(&engine, ADDRESS, &json!({"channelOverride": {"memory:default": "memory:email"}})).await;
@@ -211,7 +211,7 @@ async fn ntf_18_one_click_ends_invitations(t: &Bench) {
         made[0].instances[0].public_id
     };
     invite("1").await;
-    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let got = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 10);
     let url = got[0].message.unsubscribe_url.clone().expect("a link");
     assert!(got[0].message.body.ends_with(&url), "{}", got[0].message.body);
     let token = url.strip_prefix("https://example.org/u/").unwrap();
@@ -221,14 +221,14 @@ async fn ntf_18_one_click_ends_invitations(t: &Bench) {
     engine.store().follow_link(link).await.unwrap();
     let refused = invite("2").await;
     assert_eq!(log(&engine, refused).await, ["1 failed unsubscribe"]);
-    assert_eq!(engine.sandbox().unwrap().count(&Wanted::default()), 1);
+    assert_eq!(engine.sandbox().unwrap().count(&SandboxFilter::default()), 1);
 }
 
 /// NTF-18, TRG-27: a send by hand obeys, and its dry run says so.
 async fn ntf_18_a_dry_run_tells_who_is_not_sent_it(t: &Bench) {
     let (engine, mailbox) = engine(t).await;
     let flow = publish(&engine, survey(|_| {})).await;
-    suppress(&engine, "+964 1", Reason::Manual).await;
+    suppress(&engine, "+964 1", SuppressionReason::Manual).await;
     let item = |address: &str| json!({"recipient": {"address": address}, "payload": {"wip": address}});
     let send = async |dry_run| {
         let chosen = Chosen { flow, trigger_id: "csi-gr-trigger".into(), by: "test".into(), dry_run };
@@ -268,7 +268,7 @@ async fn ntf_10_a_providers_own_template_invites(t: &Bench) {
     engine.store().create_template(TENANT, read_template(&template)).await.unwrap();
     let id = invite(&engine, "1").await;
     assert_eq!(tick(&engine).await.sent, 1);
-    let letter = engine.sandbox().unwrap().messages(&Wanted::default(), 1).remove(0).message.clone();
+    let letter = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 1).remove(0).message.clone();
     let own = letter.provider_template.expect("the provider's own template");
     let url = format!("https://survey.example/s/{id}");
     assert_eq!(
@@ -297,13 +297,13 @@ async fn ntf_5_the_key_of_a_fallback_names_the_send_and_its_channel(t: &Bench) {
     let other = policy(|policy| policy.fallback = Some("memory:sms".into()));
     let (engine, mailbox) = engine_with(t, |b| b.channel_policy("memory:default", other)).await;
     publish(&engine, survey(|_| {})).await;
-    let refused = || Some(NotSent::Permanent { error: "no such number".into() });
+    let refused = || Some(SendError::Permanent { error: "no such number".into() });
     mailbox.fail_with(vec![transient(), refused(), refused()]);
     let id = invite(&engine, "1").await;
     engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
     let own: Vec<String> = mailbox.messages().iter().map(|m| m.idempotency_key.clone()).collect();
     assert_eq!(own, [format!("survey:{id}:1"), format!("survey:{id}:1"), format!("survey:{id}:2")]);
-    let by_sms = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let by_sms = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 10);
     let by_sms: Vec<&str> = by_sms.iter().map(|got| got.message.idempotency_key.as_str()).collect();
     assert_eq!(by_sms, [format!("survey:{id}:1:memory:sms"), format!("survey:{id}:2:memory:sms")]);
     let keys = "select idempotency_key from punctual.delivery order by send, id";
@@ -330,7 +330,7 @@ async fn ntf_24_a_sixth_try_waits_sixteen_minutes(t: &Bench) {
 }
 
 fn holding() -> ChannelPolicy {
-    policy(|policy| policy.unknown = OnUnknown::Hold)
+    policy(|policy| policy.unknown = UnknownOutcomePolicy::Hold)
 }
 
 /// NTF-4: `unknown = "hold"`: what may have gone out is not sent twice; the reminder is another letter.
@@ -408,7 +408,7 @@ async fn ntf_22_a_failed_invitation_is_sent_once_more(t: &Bench) {
     let fine = invite(&engine, "1").await;
     tick(&engine).await;
     let failing = invite(&engine, "2").await;
-    mailbox.fail_with(vec![Some(NotSent::Permanent { error: "no such number".into() })]);
+    mailbox.fail_with(vec![Some(SendError::Permanent { error: "no such number".into() })]);
     tick(&engine).await;
     assert_eq!(
         (status(&engine, failing).await, status(&engine, fine).await),

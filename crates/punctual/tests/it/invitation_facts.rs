@@ -4,8 +4,8 @@
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, publish, read_template, survey, time};
 use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, prefer, texts, tick};
-use punctual::delivery::rules::consent::Settings;
-use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::rules::consent::TenantSettings;
+use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::engine::{Chosen, Ingest, Ingested, Outcome};
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::testing::Backend;
@@ -101,7 +101,7 @@ async fn ntf_8_the_region_of_a_reader_is_kept(t: &Bench) {
         confirm_in(&engine, TENANT, &payload).await;
         tick(&engine).await;
         assert_eq!(bodies(&engine), [format!("N {said}"), format!("S {said}")], "{locale:?}, {preferred:?}");
-        engine.sandbox().unwrap().clear(&Wanted::default());
+        engine.sandbox().unwrap().clear(&SandboxFilter::default());
     }
 }
 
@@ -140,13 +140,13 @@ async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
     let warnings = "select count(*) from punctual.delivery_attempt where warnings is not null";
     assert_eq!(t.count(warnings).await, 0, "every name has a value");
 
-    engine.sandbox().unwrap().clear(&Wanted::default());
+    engine.sandbox().unwrap().clear(&SandboxFilter::default());
     tell_of(&engine, "booking", "1", state("paid")).await;
     engine.travel(t.now().await.plus(DAY), true).await.unwrap();
     let reminded = said.replace("open", "paid");
     assert_eq!(bodies(&engine), [format!("S {reminded}")], "a reminder names the entity as it is by then");
 
-    engine.sandbox().unwrap().clear(&Wanted::default());
+    engine.sandbox().unwrap().clear(&SandboxFilter::default());
     tell_of(&engine, "booking", "2", state("open")).await;
     let mut payload = payload.clone();
     payload["bookingId"] = json!("2");
@@ -179,7 +179,7 @@ async fn ntf_9_each_of_a_list_is_named_as_the_kind_maps_them(t: &Bench) {
     tick(&engine).await;
     assert_eq!(bodies(&engine), ["N Ada 1 Ada", "N Ben 2 Ben", "S Ada 1 Ada", "S Ben 2 Ben"]);
 
-    engine.sandbox().unwrap().clear(&Wanted::default());
+    engine.sandbox().unwrap().clear(&SandboxFilter::default());
     define(&engine, TENANT, |kind| kind["recipients"] = json!({"name": "customer", "phone": "phone"})).await;
     ingest(&engine, &json!({"bookingId": "2", "customer": "Cy"}), json!({"address": "+15550103"})).await;
     let agent = json!({"bookingId": "3", "customer": "Cy", "phone": "+15550104"});
@@ -211,7 +211,7 @@ async fn ntf_9_without_a_kind_the_entity_is_named_all_the_same(t: &Bench) {
     rename_entities(t, "entity", "away").await;
     assert_eq!(tick(&engine).await.sent, 1, "our own words name no entity");
     rename_entities(t, "away", "entity").await;
-    engine.sandbox().unwrap().clear(&Wanted::default());
+    engine.sandbox().unwrap().clear(&SandboxFilter::default());
     tell_both(&engine, "en", "{{status}} {{entity.id}} {{recipient.name}}").await;
     tell("2").await;
     tick(&engine).await;
@@ -241,7 +241,7 @@ async fn ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event(t: &Ben
     publish(&engine, after_booking(|_| {})).await;
     tell_both(&engine, "en", "{{bookingId}} {{recipient.timeZone}}").await;
     let night = json!({"quietHours": {"from": "21:00", "to": "08:00"}});
-    let night = Settings::read(&night, &mut Problems::default()).unwrap();
+    let night = TenantSettings::read(&night, &mut Problems::default()).unwrap();
     engine.store().put_tenant_settings(TENANT, night, "test").await.unwrap();
     // It is 05:13 in the tenant's UTC, 01:13 in New York and 10:43 in India.
     let zones = [("1", None), ("2", Some("America/New_York")), ("3", Some("Asia/Kolkata"))];
@@ -355,7 +355,7 @@ async fn trg_18_our_own_words_are_in_the_language_of_the_survey(t: &Bench) {
         let foretold = foretold(&engine, &booking("1"), recipient.clone()).await;
         ingest(&engine, &booking("1"), recipient).await;
         engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
-        let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+        let got = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 10);
         let got: Vec<(&str, &str)> =
             got.iter().map(|got| (got.message.locale.as_str(), got.message.body.as_str())).collect();
         assert_eq!((got[0].0, got[1].0), (locale, locale), "{language}");

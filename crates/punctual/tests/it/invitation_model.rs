@@ -9,7 +9,7 @@ use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{Outcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::{Accepted, ClockMode, Engine, NotSent, RenderedMessage, Timestamp};
+use punctual::{AcceptedMessage, ClockMode, Engine, RenderedMessage, SendError, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,8 +84,8 @@ async fn open(t: &Bench) -> Engine {
     let channel = |letter: Arc<RenderedMessage>| async move {
         let visit: usize = letter.payload["wip"].as_str().unwrap().parse().unwrap();
         match refuses(visit, usize::try_from(letter.attempt).unwrap()) {
-            true => Err(NotSent::Permanent { error: "no".into() }),
-            false => Ok(Accepted::default()),
+            true => Err(SendError::Permanent { error: "no".into() }),
+            false => Ok(AcceptedMessage::default()),
         }
     };
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);

@@ -5,7 +5,7 @@ use punctual::base::clock::monotonic;
 use punctual::base::condition::{Condition, STEPS_MAX};
 use punctual::base::duration;
 use punctual::base::facts::Facts;
-use punctual::delivery::rules::template::{Target, Template, Values};
+use punctual::delivery::rules::template::{TemplateValues, TextTarget, TextTemplate};
 use punctual::jobs::rules::timetable::Timetable;
 use punctual::{Problem, Problems, Timestamp};
 use serde_json::{Value, json};
@@ -86,11 +86,11 @@ fn prd_7_mutated_cron_patterns_have_moments_in_order() {
 #[ignore = "slow"]
 fn prd_7_mutated_templates_stay_within_their_limits() {
     let payload = payload();
-    let values = Values::default().given("link", "https://example.org").under("", &payload);
+    let values = TemplateValues::default().given("link", "https://example.org").under("", &payload);
     mutated("templates", |input| {
         let text = String::from_utf8_lossy(input);
-        let Ok(template) = Template::parse(&text) else { return };
-        for target in [Target::Text, Target::Line, Target::Html] {
+        let Ok(template) = TextTemplate::parse(&text) else { return };
+        for target in [TextTarget::Text, TextTarget::Line, TextTarget::Html] {
             for locale in ["en", "ar-IQ", "de"] {
                 let made = template.render(&values, target, locale);
                 assert!(

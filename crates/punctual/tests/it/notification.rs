@@ -4,11 +4,11 @@ use crate::bench::{Bench, TENANT};
 use crate::invitation::time;
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::limits;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::delivery::rules::script::Script;
-use punctual::delivery::rules::template::Definition;
-use punctual::delivery::run::sandbox::Wanted;
-use punctual::delivery::store::deliveries::log::LogFilter;
+use punctual::delivery::rules::template::TemplateDefinition;
+use punctual::delivery::run::sandbox::SandboxFilter;
+use punctual::delivery::store::deliveries::log::DeliveryFilter;
 use punctual::engine::{Resend, Resent, Ticked};
 use punctual::operate::store::prune::EntryRetention;
 use punctual::{ClockMode, DeliveryId, Engine, Entity, NewMessage, Problems, TemplateId, Tenant};
@@ -73,7 +73,7 @@ pub async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str
     let json = json!({"eventType": KIND, "channel": channel, "language": "en", "body": body,
         "subject": (channel == "Email").then_some("Your booking")});
     let mut problems = Problems::default();
-    let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+    let definition = TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     engine.store().create_template(tenant, definition).await.unwrap().id
 }
 
@@ -81,7 +81,7 @@ pub async fn template(engine: &Engine, tenant: Tenant, channel: &str, body: &str
 async fn scoped_template(engine: &Engine, kind: &str, id: &str, body: &str) -> TemplateId {
     let json = json!({"eventType": KIND, "channel": "SMS", "language": "en", "body": body,
         "scopeType": kind, "scopeId": id});
-    let definition = Definition::read(&json, &mut Problems::default()).unwrap();
+    let definition = TemplateDefinition::read(&json, &mut Problems::default()).unwrap();
     engine.store().create_template(TENANT, definition).await.unwrap().id
 }
 
@@ -105,7 +105,7 @@ pub async fn tick(engine: &Engine) -> Ticked {
 
 /// What the sandbox got, as `channel to: body`.
 pub fn inbox(engine: &Engine) -> Vec<String> {
-    let all = engine.sandbox().unwrap().messages(&Wanted::default(), 1_000);
+    let all = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 1_000);
     all.iter()
         .map(|got| format!("{} {}: {}", got.message.channel, got.message.to, got.message.body))
         .collect()
@@ -368,13 +368,17 @@ async fn ntf_3_without_its_template_of_before_it_fails(t: &Bench) {
     assert_eq!(notifications(t).await, ["6 -"]);
     let id = template(&engine, TENANT, "SMS", "x").await;
     let kept = engine.store().template(TENANT, id).await.unwrap().unwrap().definition;
-    let off = Definition { active: Some(false), ..kept.clone() };
+    let off = TemplateDefinition { active: Some(false), ..kept.clone() };
     engine.store().change_template(TENANT, id, off).await.unwrap();
     confirm_in(&engine, TENANT, &payload).await;
     tick(&engine).await;
     assert_eq!(notifications(t).await, ["6 -", "6 -"]);
     assert_eq!(texts(t, "select distinct error from punctual.entry").await, ["Template not found"]);
-    engine.store().change_template(TENANT, id, Definition { active: Some(true), ..kept }).await.unwrap();
+    engine
+        .store()
+        .change_template(TENANT, id, TemplateDefinition { active: Some(true), ..kept })
+        .await
+        .unwrap();
     confirm_in(&engine, TENANT, &payload).await;
     tick(&engine).await;
     assert_eq!(notifications(t).await[2], "1 -");
@@ -417,7 +421,7 @@ async fn ntf_2_missing_data_fails_the_event(t: &Bench) {
 
 /// NTF-4: without an answer it is sent again under its key, or held, as the channel's policy says.
 async fn ntf_4_a_send_that_nobody_answered_is_resolved_by_rule(t: &Bench) {
-    let hold = ChannelPolicy { unknown: OnUnknown::Hold, ..ChannelPolicy::default() };
+    let hold = ChannelPolicy { unknown: UnknownOutcomePolicy::Hold, ..ChannelPolicy::default() };
     let engine = engine_with(t, &[("memory:sms", hold)]).await;
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "SMS", "x").await;
@@ -501,7 +505,7 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
     template(&engine, TENANT, "Email", "stop: {{unsubscribeUrl}}").await;
     confirm(&engine, "1").await;
     tick(&engine).await;
-    let got = engine.sandbox().unwrap().messages(&Wanted::default(), 10);
+    let got = engine.sandbox().unwrap().messages(&SandboxFilter::default(), 10);
     let url = got[0].message.unsubscribe_url.clone().expect("a link");
     assert!(got[0].message.body.ends_with(&url), "{}", got[0].message.body);
     let token = url.strip_prefix("https://example.org/u/").unwrap();
@@ -511,8 +515,11 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
     let wish = punctual::delivery::store::consent::NewSuppression {
         told_at: None,
         address: link.address,
-        scope: punctual::delivery::rules::consent::Scope { channel: Some(link.channel), kind: link.kind },
-        reason: punctual::delivery::rules::consent::Reason::Unsubscribe,
+        scope: punctual::delivery::rules::consent::ConsentScope {
+            channel: Some(link.channel),
+            kind: link.kind,
+        },
+        reason: punctual::delivery::rules::consent::SuppressionReason::Unsubscribe,
         by: "recipient".into(),
     };
     engine.store().suppress(TENANT, wish).await.unwrap();
@@ -523,7 +530,7 @@ async fn ntf_18_one_click_ends_letters_of_a_kind(t: &Bench) {
 
 pub async fn prefer(engine: &Engine, address: &str, document: &Value) {
     let mut problems = Problems::default();
-    let preferences = punctual::delivery::rules::consent::Preferences::read(document, &mut problems);
+    let preferences = punctual::delivery::rules::consent::RecipientPreferences::read(document, &mut problems);
     let preferences = preferences.filter(|_| problems.0.is_empty()).unwrap_or_else(|| panic!("{problems}"));
     engine.store().put_preferences(TENANT, address, preferences, "test").await.unwrap();
 }
@@ -606,5 +613,9 @@ async fn ntf_19_what_still_waits_stays_in_the_log(t: &Bench) {
 }
 
 async fn log_lines(engine: &Engine) -> Vec<punctual::delivery::store::deliveries::log::LoggedDelivery> {
-    engine.store().communication_log(TENANT, LogFilter::default(), DeliveryId(i64::MAX), 10).await.unwrap()
+    engine
+        .store()
+        .communication_log(TENANT, DeliveryFilter::default(), DeliveryId(i64::MAX), 10)
+        .await
+        .unwrap()
 }

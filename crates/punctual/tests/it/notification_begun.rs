@@ -7,9 +7,9 @@ use punctual::Token;
 use punctual::base::id::DeliveryId;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
 use punctual::delivery::rules::delivery::PlannedDelivery;
-use punctual::delivery::rules::room::Room;
+use punctual::delivery::rules::room::SendCapacity;
 use punctual::delivery::rules::send_terms::SendTerms;
-use punctual::delivery::store::deliveries::begin::Start;
+use punctual::delivery::store::deliveries::begin::BeginRequest;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEvent, WriteOutcome};
 
@@ -28,10 +28,10 @@ cases![
 const WAITING: &str = crate::bench::WORK_BESIDE_MESSAGES;
 const CLAIMED: &str = "select count(*) from punctual.claim where purpose = 'send'";
 
-fn start(room: &[(&str, usize)]) -> Start {
+fn start(room: &[(&str, usize)]) -> BeginRequest {
     let by_channel = room.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-    let room = Room { messages: 5_000, by_channel };
-    Start {
+    let room = SendCapacity { messages: 5_000, by_channel };
+    BeginRequest {
         owner: "teller".into(),
         lease: seconds(30),
         batch: CLAIM_ITEMS_MAX,
@@ -40,7 +40,7 @@ fn start(room: &[(&str, usize)]) -> Start {
     }
 }
 
-fn by_sms() -> Start {
+fn by_sms() -> BeginRequest {
     start(&[("memory:sms", 5_000)])
 }
 
@@ -49,7 +49,7 @@ async fn begun(
     t: &Bench,
     entity: &str,
     deliveries: Vec<PlannedDelivery>,
-    start: Start,
+    start: BeginRequest,
 ) -> Vec<(Token, Vec<DueDelivery>)> {
     let (event, token) = event(t, TENANT, entity).await;
     let filed = [(event.into(), PlannedEvent::Entry(Box::new(notification_of(entity, deliveries))))];
@@ -148,8 +148,8 @@ async fn ntf_17_no_more_letters_begin_than_there_is_room_for(t: &Bench) {
         ("nothing is known of the channel", start(&[("memory:email", 9)]), 0),
         ("the channel is closed", start(&[("memory:sms", 0)]), 0),
         ("the channel has room for two", start(&[("memory:sms", 2)]), 2),
-        ("one in all", Start { room: Room { messages: 1, ..by_sms().room }, ..by_sms() }, 1),
-        ("claims of one", Start { batch: 1, ..by_sms() }, 3),
+        ("one in all", BeginRequest { room: SendCapacity { messages: 1, ..by_sms().room }, ..by_sms() }, 1),
+        ("claims of one", BeginRequest { batch: 1, ..by_sms() }, 3),
     ];
     for (n, (what, start, expected)) in cases.into_iter().enumerate() {
         let deliveries =

@@ -7,9 +7,9 @@ use crate::invitation::time;
 use crate::notification::{
     KIND, confirm, define, engine_with, inbox, notifications, prefer, script, template, texts, tick,
 };
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::delivery::store::entries::replay::ReplaySelection;
-use punctual::{ClockMode, Engine, NotSent, RenderedMessage};
+use punctual::{ClockMode, Engine, RenderedMessage, SendError};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ cases![
 /// NTF-4: an event whose message another one has tells the truth of that one: it is on its way, it failed, or
 /// nobody knows. Nothing is lost in silence.
 async fn ntf_4_an_event_says_how_the_same_message_stands(t: &Bench) {
-    let hold = ChannelPolicy { unknown: OnUnknown::Hold, ..ChannelPolicy::default() };
+    let hold = ChannelPolicy { unknown: UnknownOutcomePolicy::Hold, ..ChannelPolicy::default() };
     let engine = engine_with(t, &[("memory:whatsapp", hold)]).await;
     define(&engine, TENANT, |_| {}).await;
     template(&engine, TENANT, "SMS", "x").await;
@@ -82,12 +82,12 @@ async fn ntf_4_what_may_have_gone_out_is_not_called_unsent(t: &Bench) {
 async fn ntf_12_an_unknown_outcome_is_tried_again_once(t: &Bench) {
     let builder = Engine::builder(t.place.url()).on_store(t.another().await).clock(ClockMode::Manual);
     let often = ChannelPolicy { unknown_retries: Some(3), ..ChannelPolicy::default() };
-    let unknown = |_: Arc<RenderedMessage>| async { Err(NotSent::Unknown { error: "302".into() }) };
+    let unknown = |_: Arc<RenderedMessage>| async { Err(SendError::Unknown { error: "302".into() }) };
     let calls = Arc::new(AtomicU32::new(0));
     let busy_first = move |_: Arc<RenderedMessage>| {
         let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
-        let busy = NotSent::Transient { error: "busy".into(), retry_after: None };
-        std::future::ready(Err(if first { busy } else { NotSent::Unknown { error: "302".into() } }))
+        let busy = SendError::Transient { error: "busy".into(), retry_after: None };
+        std::future::ready(Err(if first { busy } else { SendError::Unknown { error: "302".into() } }))
     };
     let builder = builder.channel("sms:odd", busy_first).channel("whatsapp:odd", unknown);
     let engine = builder.channel_policy("whatsapp:odd", often).open().await.unwrap();

@@ -9,8 +9,8 @@ use crate::notification::{
 };
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
-use punctual::delivery::rules::template::Definition;
-use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::rules::template::TemplateDefinition;
+use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, Problems};
@@ -188,13 +188,13 @@ async fn provided(engine: &Engine, channel: &str, key: &str) -> punctual::Templa
     let json = json!({"eventType": KIND, "channel": channel, "language": "en", "body": format!("by {key}"),
         "providerTemplate": {"key": key}});
     let mut problems = Problems::default();
-    let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+    let definition = TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     engine.store().create_template(TENANT, definition).await.unwrap().id
 }
 
 /// What went by SMS, with the provider's own template.
 fn sms_of(engine: &Engine) -> Vec<(String, Option<String>)> {
-    let wanted = Wanted { channel: Some("memory:sms".into()), ..Wanted::default() };
+    let wanted = SandboxFilter { channel: Some("memory:sms".into()), ..SandboxFilter::default() };
     let all = engine.sandbox().unwrap().messages(&wanted, 100);
     let own = |letter: &punctual::RenderedMessage| {
         letter.provider_template.as_ref().map(|own| own["key"].as_str().unwrap().to_owned())

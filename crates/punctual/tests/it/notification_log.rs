@@ -7,7 +7,7 @@ use punctual::base::id::{DeliveryId, EntryId, LaneId, TemplateId};
 use punctual::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, RecipientIdentity};
 use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery, SettledDelivery};
-use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery};
+use punctual::delivery::store::deliveries::log::{DeliveryFilter, LoggedDelivery};
 use punctual::delivery::store::deliveries::planned_events::{PlannedEntry, PlannedEvent, WriteOutcome};
 use punctual::delivery::store::deliveries::schedule::{LatestEvent, ScheduledEntry};
 use punctual::delivery::store::entries::replay::ReplayMode;
@@ -131,7 +131,7 @@ fn again() -> DeliveryOutcome {
     DeliveryOutcome::Retry { outcome: "transient", error: "busy".into(), wait: seconds(60), counted: true }
 }
 
-async fn log(t: &Bench, filter: LogFilter) -> Vec<LoggedDelivery> {
+async fn log(t: &Bench, filter: DeliveryFilter) -> Vec<LoggedDelivery> {
     t.store().communication_log(TENANT, filter, EVERYTHING.0, EVERYTHING.1).await.unwrap()
 }
 
@@ -149,7 +149,7 @@ async fn ntf_19_the_log_has_every_try_in_order(t: &Bench) {
     send(t, vec![again()]).await;
     t.advance(seconds(60)).await;
     send(t, vec![sent("p-1")]).await;
-    let all = log(t, LogFilter::default()).await;
+    let all = log(t, DeliveryFilter::default()).await;
     let [one] = all.as_slice() else { panic!("one delivery, not {all:?}") };
     assert_eq!(outcomes(one), [(1, "transient"), (2, "sent")]);
     assert_eq!(one.tries[0].error.as_deref(), Some("busy"));
@@ -167,7 +167,10 @@ async fn ntf_19_the_log_has_every_try_in_order(t: &Bench) {
 
 async fn ntf_19_a_delivery_in_a_claim_is_being_sent(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
-    let all = |flying| LogFilter { status: Some((DeliveryStatus::Pending, flying)), ..LogFilter::default() };
+    let all = |flying| DeliveryFilter {
+        status: Some((DeliveryStatus::Pending, flying)),
+        ..DeliveryFilter::default()
+    };
     assert_eq!((log(t, all(Some(false))).await.len(), log(t, all(Some(true))).await.len()), (2, 0));
     let (token, mut due) = begin(t).await;
     assert_eq!((log(t, all(Some(false))).await.len(), log(t, all(Some(true))).await.len()), (0, 2));
@@ -190,29 +193,33 @@ async fn ntf_20_the_log_is_found_by_what_a_support_person_knows(t: &Bench) {
     let later = t.advance(seconds(60)).await;
     file(t, TENANT, "b2", vec![sms("b2")]).await;
     let some = |text: &str| Some(text.to_owned());
-    let all = LogFilter::default;
+    let all = DeliveryFilter::default;
     let failed = Some((DeliveryStatus::Failed, None));
     let cases = [
         ("everything", all(), vec!["b2 memory:sms", "b1 email:smtp", "b1 memory:sms"]),
-        ("an entity", LogFilter { entity_id: some("b2"), ..all() }, vec!["b2 memory:sms"]),
+        ("an entity", DeliveryFilter { entity_id: some("b2"), ..all() }, vec!["b2 memory:sms"]),
         (
             "its type",
-            LogFilter { entity_type: some("Booking"), entity_id: some("b2"), ..all() },
+            DeliveryFilter { entity_type: some("Booking"), entity_id: some("b2"), ..all() },
             vec!["b2 memory:sms"],
         ),
-        ("another type", LogFilter { entity_type: some("order"), entity_id: some("b2"), ..all() }, vec![]),
-        ("a mailbox", LogFilter { address: some("Ana@Example.org"), ..all() }, vec!["b1 email:smtp"]),
+        (
+            "another type",
+            DeliveryFilter { entity_type: some("order"), entity_id: some("b2"), ..all() },
+            vec![],
+        ),
+        ("a mailbox", DeliveryFilter { address: some("Ana@Example.org"), ..all() }, vec!["b1 email:smtp"]),
         (
             "a number",
-            LogFilter { address: some("00964 770 000 0001"), entity_id: some("b1"), ..all() },
+            DeliveryFilter { address: some("00964 770 000 0001"), entity_id: some("b1"), ..all() },
             vec!["b1 memory:sms"],
         ),
-        ("a status", LogFilter { status: failed, ..all() }, vec!["b1 email:smtp"]),
-        ("a key", LogFilter { channel: some("email:smtp"), ..all() }, vec!["b1 email:smtp"]),
-        ("a kind", LogFilter { channel: some("sms"), ..all() }, vec!["b2 memory:sms", "b1 memory:sms"]),
-        ("no kind", LogFilter { channel: some("push"), ..all() }, vec![]),
-        ("since", LogFilter { from: Some(later), ..all() }, vec!["b2 memory:sms"]),
-        ("until", LogFilter { to: Some(later), ..all() }, vec!["b1 email:smtp", "b1 memory:sms"]),
+        ("a status", DeliveryFilter { status: failed, ..all() }, vec!["b1 email:smtp"]),
+        ("a key", DeliveryFilter { channel: some("email:smtp"), ..all() }, vec!["b1 email:smtp"]),
+        ("a kind", DeliveryFilter { channel: some("sms"), ..all() }, vec!["b2 memory:sms", "b1 memory:sms"]),
+        ("no kind", DeliveryFilter { channel: some("push"), ..all() }, vec![]),
+        ("since", DeliveryFilter { from: Some(later), ..all() }, vec!["b2 memory:sms"]),
+        ("until", DeliveryFilter { to: Some(later), ..all() }, vec!["b1 email:smtp", "b1 memory:sms"]),
     ];
     for (by, filter, expected) in cases {
         let found = log(t, filter).await;
@@ -228,14 +235,14 @@ async fn ntf_20_lists_go_back_page_by_page(t: &Bench) {
     let (mut before, mut seen) = (DeliveryId(i64::MAX), Vec::new());
     let mut notification = EntryId(i64::MAX);
     for _ in 0..3 {
-        let page = t.store().communication_log(TENANT, LogFilter::default(), before, 1).await.unwrap();
+        let page = t.store().communication_log(TENANT, DeliveryFilter::default(), before, 1).await.unwrap();
         let list = t.store().schedule(TENANT, EntryFilter::default(), notification, 1).await.unwrap();
         assert_eq!(list[0].deliveries, page, "a notification shows its deliveries");
         seen.push(page[0].entity.clone().unwrap().id);
         (before, notification) = (page[0].id, list[0].entry.id);
     }
     assert_eq!(seen, ["b3", "b2", "b1"]);
-    assert_eq!(t.store().communication_log(TENANT, LogFilter::default(), before, 1).await.unwrap(), []);
+    assert_eq!(t.store().communication_log(TENANT, DeliveryFilter::default(), before, 1).await.unwrap(), []);
     assert_eq!(t.store().schedule(TENANT, EntryFilter::default(), notification, 1).await.unwrap(), []);
 }
 
@@ -270,21 +277,21 @@ async fn ntf_23_nobody_sees_or_replays_another_tenants(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1")]).await;
     send(t, vec![failed()]).await;
     let (mine, notification) =
-        (log(t, LogFilter::default()).await, notifications(t, EntryFilter::default()).await);
+        (log(t, DeliveryFilter::default()).await, notifications(t, EntryFilter::default()).await);
     let store = t.store();
     assert_eq!(store.communication(other, mine[0].id).await.unwrap(), None);
     assert_eq!(store.scheduled_entry(other, notification[0].entry.id).await.unwrap(), None);
-    let theirs = store.communication_log(other, LogFilter::default(), EVERYTHING.0, 9).await.unwrap();
+    let theirs = store.communication_log(other, DeliveryFilter::default(), EVERYTHING.0, 9).await.unwrap();
     assert_eq!(theirs, []);
     let key = EntryFilter { key: Some(notification[0].entry.id.to_string()), ..EntryFilter::default() };
     assert_eq!(store.schedule(other, key, EntryId(i64::MAX), 9).await.unwrap(), []);
     assert!(matches!(store.latest_event(other, about("b1"), None).await.unwrap(), LatestEvent::Never));
     let which = ReplaySelection { ids: Some(vec![notification[0].entry.id]), ..ReplaySelection::default() };
     assert_eq!(store.replay_failed(other, which, replay()).await.unwrap().again, 0);
-    assert_eq!(log(t, LogFilter::default()).await, mine);
+    assert_eq!(log(t, DeliveryFilter::default()).await, mine);
     // The same key in another tenant is another message.
     file(t, other, "b1", vec![sms("b1")]).await;
-    let theirs = store.communication_log(other, LogFilter::default(), EVERYTHING.0, 9).await.unwrap();
+    let theirs = store.communication_log(other, DeliveryFilter::default(), EVERYTHING.0, 9).await.unwrap();
     assert_eq!(theirs.len(), 1);
 }
 
@@ -292,7 +299,7 @@ async fn ntf_23_nobody_sees_or_replays_another_tenants(t: &Bench) {
 async fn ntf_21_a_request_is_a_row_of_its_own(t: &Bench) {
     let event = file(t, TENANT, "b1", vec![sms("b1")]).await;
     send(t, vec![sent("p-1")]).await;
-    let before = log(t, LogFilter::default()).await;
+    let before = log(t, DeliveryFilter::default()).await;
     let mut key = "manual:b1:SMS:3:r1".to_owned();
     for request in ["r1", "r2"] {
         key.replace_range(key.len() - 2.., request);
@@ -303,7 +310,7 @@ async fn ntf_21_a_request_is_a_row_of_its_own(t: &Bench) {
         let asked = t.store().write_resend(event.clone(), notification).await.unwrap();
         assert_eq!(asked.iter().map(|one| one.idempotency_key.as_str()).collect::<Vec<_>>(), [&key]);
     }
-    let all = log(t, LogFilter::default()).await;
+    let all = log(t, DeliveryFilter::default()).await;
     assert_eq!(all[2..], before, "the original stays as it was");
     assert!(all[..2].iter().all(|one| one.by_request && one.triggered_by == "kadhem"));
     let found = EntryFilter { key: Some("manual:r2".into()), ..EntryFilter::default() };
@@ -382,7 +389,7 @@ async fn ntf_22_a_replayed_delivery_has_all_its_tries_again(t: &Bench) {
     let (token, due) = begin(t).await;
     assert!(due[0].lost, "nobody wrote down what came of the try before");
     end(t, token, due, vec![sent("p-1")]).await;
-    let all = log(t, LogFilter::default()).await;
+    let all = log(t, DeliveryFilter::default()).await;
     let words = ["transient", "permanent", "transient", "unknown", "sent"];
     assert_eq!(outcomes(&all[0]), (1..).zip(words).collect::<Vec<_>>());
 }
@@ -390,11 +397,14 @@ async fn ntf_22_a_replayed_delivery_has_all_its_tries_again(t: &Bench) {
 async fn ntf_22_a_dry_run_tells_and_changes_nothing(t: &Bench) {
     file(t, TENANT, "b1", vec![sms("b1"), mail("b1")]).await;
     send(t, vec![failed(), sent("p-1")]).await;
-    let before = (log(t, LogFilter::default()).await, notifications(t, EntryFilter::default()).await);
+    let before = (log(t, DeliveryFilter::default()).await, notifications(t, EntryFilter::default()).await);
     let would =
         t.store().replay_failed(TENANT, ReplaySelection::default(), ReplayMode::DryRun).await.unwrap();
     assert_eq!((would.ids, would.again, would.stopped), (vec![before.1[0].entry.id], 1, 1));
-    assert_eq!((log(t, LogFilter::default()).await, notifications(t, EntryFilter::default()).await), before);
+    assert_eq!(
+        (log(t, DeliveryFilter::default()).await, notifications(t, EntryFilter::default()).await),
+        before
+    );
     assert!(t.whereabouts().await.is_empty(), "nothing should wait");
 }
 
@@ -404,7 +414,7 @@ async fn ntf_22_what_another_channel_took_over_stays(t: &Bench) {
     let fallback = Some(mail("b1"));
     send(t, vec![DeliveryOutcome::Failed { outcome: Some("permanent"), error: "no".into(), fallback }]).await;
     send(t, vec![failed()]).await;
-    let all = log(t, LogFilter::default()).await;
+    let all = log(t, DeliveryFilter::default()).await;
     assert_eq!(all[1].replaced_by, Some(all[0].id));
     let replayed = t.store().replay_failed(TENANT, ReplaySelection::default(), replay()).await.unwrap();
     assert_eq!(replayed.again, 1);

@@ -6,7 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::notification::{KIND, TOPIC, booking, define, template};
 use punctual::base::limits::BREAKER_PROBE_EVERY;
 use punctual::delivery::rules::channel::ChannelPolicy;
-use punctual::{Accepted, ClockMode, Engine, NewMessage, NotSent, RenderedMessage, Timestamp};
+use punctual::{AcceptedMessage, ClockMode, Engine, NewMessage, RenderedMessage, SendError, Timestamp};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,14 +47,14 @@ impl Providers {
         Self { calls: Arc::default(), down_until }
     }
 
-    fn take(&self, letter: &RenderedMessage) -> Result<Accepted, NotSent> {
+    fn take(&self, letter: &RenderedMessage) -> Result<AcceptedMessage, SendError> {
         let (channel, key) = (letter.channel.clone(), letter.idempotency_key.clone());
         let taken = channel != DOWN || letter.sent_at >= self.down_until;
         self.calls.lock().unwrap().push(Call { channel, key, at: letter.sent_at, taken });
         if taken {
-            return Ok(Accepted::default());
+            return Ok(AcceptedMessage::default());
         }
-        Err(NotSent::Transient { error: "503, it is down".into(), retry_after: None })
+        Err(SendError::Transient { error: "503, it is down".into(), retry_after: None })
     }
 
     /// Calls of one channel, in their order.

@@ -16,7 +16,7 @@ use crate::poison::{Notes, Worker};
 use provider::{Made, Provider};
 use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::testing::Backend;
 use punctual::{Engine, NewMessage, RenderedMessage};
@@ -61,9 +61,11 @@ async fn process() {
     });
     let builder = Engine::builder(database).pool_size(4).without_migrations().lease(LEASE);
     let mut builder = builder.max_polling_interval(Duration::from_millis(500));
-    for (key, unknown) in
-        [(KNOWING, OnUnknown::Resend), (AGAIN, OnUnknown::Resend), (HOLDING, OnUnknown::Hold)]
-    {
+    for (key, unknown) in [
+        (KNOWING, UnknownOutcomePolicy::Resend),
+        (AGAIN, UnknownOutcomePolicy::Resend),
+        (HOLDING, UnknownOutcomePolicy::Hold),
+    ] {
         let patience =
             RetryPolicy { max_attempts: TRIES, backoff: Backoff::Exponential { from: WAIT, to: WAIT_MAX } };
         let policy = ChannelPolicy { unknown, patience: Some(patience), ..ChannelPolicy::default() };

@@ -4,10 +4,12 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation;
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::limits;
-use punctual::delivery::rules::script::{Script, Step};
-use punctual::delivery::run::sandbox::{Outcome, Wanted};
+use punctual::delivery::rules::script::{Script, ScriptStep};
+use punctual::delivery::run::sandbox::{SandboxFilter, SandboxOutcome};
 use punctual::testing::Stage;
-use punctual::{Accepted, Channel, Engine, Error, NotSent, RenderedMessage, Sandbox, Tenant, Timestamp};
+use punctual::{
+    AcceptedMessage, Channel, Engine, Error, RenderedMessage, Sandbox, SendError, Tenant, Timestamp,
+};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +42,7 @@ fn letter(channel: &str, to: &str, key: &str) -> RenderedMessage {
     }
 }
 
-async fn send(sandbox: &Sandbox, to: &str, key: &str) -> Result<Accepted, NotSent> {
+async fn send(sandbox: &Sandbox, to: &str, key: &str) -> Result<AcceptedMessage, SendError> {
     sandbox.send(Arc::new(letter("memory:a", to, key))).await
 }
 
@@ -49,7 +51,7 @@ fn scripted(words: serde_json::Value) -> Script {
 }
 
 fn keys(sandbox: &Sandbox) -> Vec<String> {
-    let all = sandbox.messages(&Wanted::default(), 1_000);
+    let all = sandbox.messages(&SandboxFilter::default(), 1_000);
     all.iter().map(|received| received.message.idempotency_key.clone()).collect()
 }
 
@@ -64,16 +66,16 @@ async fn prd_17_sends_go_wrong_as_the_script_says() {
     for n in 0..7 {
         answers.push(send(&sandbox, "ada", &format!("k{n}")).await);
     }
-    let busy = NotSent::Transient { error: "busy".into(), retry_after: Some(seconds(120)) };
+    let busy = SendError::Transient { error: "busy".into(), retry_after: Some(seconds(120)) };
     assert_eq!(answers[0], Err(busy));
-    assert!(matches!(&answers[1], Err(NotSent::Transient { retry_after: None, .. })), "{answers:?}");
-    assert!(matches!(&answers[2], Err(NotSent::Permanent { .. })), "{answers:?}");
-    assert!(answers[3..5].iter().all(|one| matches!(one, Err(NotSent::NoAnswer { .. }))), "{answers:?}");
+    assert!(matches!(&answers[1], Err(SendError::Transient { retry_after: None, .. })), "{answers:?}");
+    assert!(matches!(&answers[2], Err(SendError::Permanent { .. })), "{answers:?}");
+    assert!(answers[3..5].iter().all(|one| matches!(one, Err(SendError::NoAnswer { .. }))), "{answers:?}");
     assert!(answers[5..].iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(keys(&sandbox), ["k3", "k5", "k6"]);
-    let all = sandbox.messages(&Wanted::default(), 9);
-    let outcomes: Vec<Outcome> = all.iter().map(|received| received.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Timeout, Outcome::Sent, Outcome::Sent]);
+    let all = sandbox.messages(&SandboxFilter::default(), 9);
+    let outcomes: Vec<SandboxOutcome> = all.iter().map(|received| received.outcome).collect();
+    assert_eq!(outcomes, [SandboxOutcome::Timeout, SandboxOutcome::Sent, SandboxOutcome::Sent]);
     let told = answers[5].as_ref().unwrap().message_id.as_deref();
     assert_eq!(told, Some(all[1].message_id.as_str()), "the id in the list is the one that was told");
     assert!(told.unwrap().starts_with("mem-"), "{told:?}");
@@ -103,7 +105,7 @@ async fn a_second_delivery_under_a_key_is_kept_and_marked(t: &Bench) {
     send(&sandbox, "ada", "p:1:0").await.unwrap_err();
     send(&sandbox, "ada", "p:1:0").await.unwrap();
     send(&sandbox, "ada", "p:2:0").await.unwrap();
-    let all = sandbox.messages(&Wanted::default(), 9);
+    let all = sandbox.messages(&SandboxFilter::default(), 9);
     let first = Some(all[0].message_id.clone());
     let marks: Vec<Option<String>> = all.iter().map(|received| received.duplicate_of.clone()).collect();
     assert_eq!(marks, [None, first, None]);
@@ -111,8 +113,8 @@ async fn a_second_delivery_under_a_key_is_kept_and_marked(t: &Bench) {
     let other = t.store().create_tenant(new).await.unwrap().tenant;
     let strange = RenderedMessage { tenant: other, ..letter("memory:a", "ada", "p:1:0") };
     sandbox.send(Arc::new(strange)).await.unwrap();
-    assert_eq!(sandbox.latest(&Wanted::default(), 1)[0].duplicate_of, None);
-    let of = |tenant: Tenant| Wanted { tenant: Some(tenant), ..Wanted::default() };
+    assert_eq!(sandbox.latest(&SandboxFilter::default(), 1)[0].duplicate_of, None);
+    let of = |tenant: Tenant| SandboxFilter { tenant: Some(tenant), ..SandboxFilter::default() };
     assert_eq!((sandbox.count(&of(TENANT)), sandbox.count(&of(other))), (3, 1));
 }
 
@@ -124,10 +126,10 @@ async fn letters_are_listed_by_channel_and_address_and_in_parts() {
         let to = if n % 2 == 0 { "ada" } else { "+964 770" };
         sandbox.send(Arc::new(letter(channel, to, &n.to_string()))).await.unwrap();
     }
-    let wanted = |channel: Option<&str>, to: Option<&str>| Wanted {
+    let wanted = |channel: Option<&str>, to: Option<&str>| SandboxFilter {
         channel: channel.map(str::to_owned),
         to: to.map(str::to_owned),
-        ..Wanted::default()
+        ..SandboxFilter::default()
     };
     let table = [
         (wanted(None, None), "012345"),
@@ -135,11 +137,11 @@ async fn letters_are_listed_by_channel_and_address_and_in_parts() {
         (wanted(None, Some("+964 770")), "135"),
         (wanted(Some("memory:a"), Some("ada")), "24"),
         (wanted(Some("memory:c"), None), ""),
-        (Wanted { after: 4, ..Wanted::default() }, "45"),
-        (Wanted { before: Some(3), ..Wanted::default() }, "01"),
+        (SandboxFilter { after: 4, ..SandboxFilter::default() }, "45"),
+        (SandboxFilter { before: Some(3), ..SandboxFilter::default() }, "01"),
     ];
     for (wanted, keys) in table {
-        let key = |received: &Arc<punctual::delivery::run::sandbox::Received>| {
+        let key = |received: &Arc<punctual::delivery::run::sandbox::SandboxMessage>| {
             received.message.idempotency_key.clone()
         };
         assert_eq!(sandbox.messages(&wanted, 99).iter().map(key).collect::<String>(), keys, "{wanted:?}");
@@ -150,10 +152,14 @@ async fn letters_are_listed_by_channel_and_address_and_in_parts() {
     }
     assert_eq!(sandbox.clear(&wanted(None, Some("ada"))), 3);
     assert_eq!(keys(&sandbox), ["1", "3", "5"]);
-    assert_eq!(sandbox.messages(&Wanted { after: 2, ..Wanted::default() }, 9).len(), 2, "gaps do not matter");
-    assert_eq!(sandbox.clear(&Wanted::default()), 3);
+    assert_eq!(
+        sandbox.messages(&SandboxFilter { after: 2, ..SandboxFilter::default() }, 9).len(),
+        2,
+        "gaps do not matter"
+    );
+    assert_eq!(sandbox.clear(&SandboxFilter::default()), 3);
     sandbox.send(Arc::new(letter("memory:a", "ada", "1"))).await.unwrap();
-    let again = &sandbox.messages(&Wanted::default(), 9)[0];
+    let again = &sandbox.messages(&SandboxFilter::default(), 9)[0];
     assert_eq!(
         (again.number, &again.duplicate_of),
         (7, &None),
@@ -169,9 +175,12 @@ async fn a_full_sandbox_lets_the_oldest_go() {
     for n in 0..limits::SANDBOX_MESSAGES_MAX + 2 {
         send(&sandbox, "ada", &n.to_string()).await.unwrap();
     }
-    assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (limits::SANDBOX_MESSAGES_MAX, 2));
-    assert_eq!(sandbox.messages(&Wanted::default(), 1)[0].message.idempotency_key, "2");
-    assert_eq!(sandbox.clear(&Wanted::default()), limits::SANDBOX_MESSAGES_MAX);
+    assert_eq!(
+        (sandbox.count(&SandboxFilter::default()), sandbox.dropped()),
+        (limits::SANDBOX_MESSAGES_MAX, 2)
+    );
+    assert_eq!(sandbox.messages(&SandboxFilter::default(), 1)[0].message.idempotency_key, "2");
+    assert_eq!(sandbox.clear(&SandboxFilter::default()), limits::SANDBOX_MESSAGES_MAX);
     assert_eq!(sandbox.dropped(), 0);
     for n in 0..9 {
         let large = RenderedMessage {
@@ -180,11 +189,15 @@ async fn a_full_sandbox_lets_the_oldest_go() {
         };
         sandbox.send(Arc::new(RenderedMessage { idempotency_key: n.to_string(), ..large })).await.unwrap();
     }
-    assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (7, 2));
+    assert_eq!((sandbox.count(&SandboxFilter::default()), sandbox.dropped()), (7, 2));
     let whole =
         RenderedMessage { body: "x".repeat(limits::SANDBOX_BYTES_MAX + 1), ..letter("memory:a", "ada", "k") };
     sandbox.send(Arc::new(whole)).await.unwrap();
-    assert_eq!((sandbox.count(&Wanted::default()), sandbox.dropped()), (0, 10), "too large even alone");
+    assert_eq!(
+        (sandbox.count(&SandboxFilter::default()), sandbox.dropped()),
+        (0, 10),
+        "too large even alone"
+    );
 }
 
 /// The letter is there when the send begins; the answer takes its time, and who gives up has sent it.
@@ -204,7 +217,7 @@ async fn latency_delays_the_answer_and_not_the_delivery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_sends_at_once_use_each_step_once() {
     let sandbox = Sandbox::new();
-    let steps = (0..50).map(|_| Step::Permanent { error: None });
+    let steps = (0..50).map(|_| ScriptStep::Permanent { error: None });
     sandbox.script("memory:a", Script::new(steps)).unwrap();
     let sends = (0..200).map(|n| {
         let sandbox = sandbox.clone();
@@ -214,8 +227,9 @@ async fn many_sends_at_once_use_each_step_once() {
     for one in sends.collect::<Vec<_>>() {
         fine += usize::from(one.await.unwrap());
     }
-    assert_eq!((fine, sandbox.count(&Wanted::default())), (150, 150));
-    let numbers: Vec<u64> = sandbox.messages(&Wanted::default(), 999).iter().map(|one| one.number).collect();
+    assert_eq!((fine, sandbox.count(&SandboxFilter::default())), (150, 150));
+    let numbers: Vec<u64> =
+        sandbox.messages(&SandboxFilter::default(), 999).iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
 
@@ -235,7 +249,7 @@ async fn prd_17_a_manual_clock_has_a_sandbox_and_the_system_clock_none(t: &Bench
 
 /// TRG-17: channels are registered in code; wrong and double keys are all told.
 async fn trg_17_channels_are_found_by_their_key(t: &Bench) {
-    let refuse = |_: Arc<RenderedMessage>| async { Err(NotSent::Permanent { error: "no".into() }) };
+    let refuse = |_: Arc<RenderedMessage>| async { Err(SendError::Permanent { error: "no".into() }) };
     let stage = Stage::on(t.backend).with(move |builder| {
         let sandbox = Sandbox::new().also("whatsapp:default");
         builder.channel("sms:own", refuse).channel("memory:own", refuse).sandbox(sandbox)
@@ -269,10 +283,10 @@ async fn prd_17_an_invitation_that_timed_out_is_seen_twice(t: &Bench) {
     let id = invitation::invite(&engine, "1").await;
     let start = t.now().await;
     engine.travel(start.plus(Duration::from_secs(60 * 60)), true).await.unwrap();
-    assert_eq!(sandbox.count(&Wanted::default()), 1, "the second try was refused for good");
+    assert_eq!(sandbox.count(&SandboxFilter::default()), 1, "the second try was refused for good");
     sandbox.script("memory:sms", scripted(json!(["timeout"]))).unwrap();
     engine.travel(start.plus(Duration::from_secs(25 * 60 * 60)), true).await.unwrap();
-    let all = sandbox.messages(&Wanted::default(), 9);
+    let all = sandbox.messages(&SandboxFilter::default(), 9);
     let attempts: Vec<u32> = all.iter().map(|one| one.message.attempt).collect();
     assert_eq!(attempts, [1, 2, 2], "the invitation, and its reminder twice");
     assert_eq!(all[2].duplicate_of.as_ref(), Some(&all[1].message_id));
@@ -290,6 +304,6 @@ async fn a_stage_shows_what_was_sent(t: &Bench) {
         .send(Arc::new(RenderedMessage { sent_at, ..letter("memory:default", "ada", "k") }))
         .await
         .unwrap();
-    let received = stage.sandbox().messages(&Wanted::default(), 10);
+    let received = stage.sandbox().messages(&SandboxFilter::default(), 10);
     assert_eq!((received[0].message.sent_at, received[0].message.to.as_str()), (sent_at, "ada"));
 }

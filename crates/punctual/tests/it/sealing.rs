@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, TENANT};
 use punctual::base::sealing::{EncryptionKey, EncryptionKeys};
-use punctual::delivery::rules::unsubscribe::Link;
+use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::{ClockMode, Engine, Error};
 
 cases![
@@ -29,8 +29,8 @@ async fn stored(t: &Bench) -> String {
     t.texts("select value from punctual.secret where name = 'unsubscribe'").await[0][0].clone().unwrap()
 }
 
-fn link() -> Link {
-    Link {
+fn link() -> UnsubscribeLink {
+    UnsubscribeLink {
         tenant: TENANT,
         address: "ana@example.org".into(),
         channel: "email".into(),

@@ -3,9 +3,9 @@
 use crate::bench::{Bench, TENANT};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::tenant::Tenant;
-use punctual::delivery::rules::template::{Definition, Scope};
-use punctual::delivery::run::templates::Templates;
-use punctual::delivery::store::templates::{Deleted, TemplateFilter};
+use punctual::delivery::rules::template::{TemplateDefinition, TemplateScope};
+use punctual::delivery::run::templates::TemplateCache;
+use punctual::delivery::store::templates::{TemplateDeletion, TemplateFilter};
 use punctual::{Error, TemplateId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ cases![
 
 const EVENT: &str = "survey.invitation";
 
-fn definition(body: &str) -> Definition {
-    Definition {
+fn definition(body: &str) -> TemplateDefinition {
+    TemplateDefinition {
         event_type: EVENT.into(),
         channel: "WhatsApp".into(),
         language: "en".into(),
         body: body.into(),
-        ..Definition::default()
+        ..TemplateDefinition::default()
     }
 }
 
@@ -52,11 +52,11 @@ async fn ntf_7_editing_makes_a_new_version(t: &Bench) {
     let now = t.advance(Duration::from_secs(5)).await;
     let same = t.store().change_template(TENANT, first.id, definition("one")).await.unwrap();
     assert_eq!(same, first, "the same again changes nothing");
-    let second = Definition { language: "ar".into(), ..definition("two") };
+    let second = TemplateDefinition { language: "ar".into(), ..definition("two") };
     let second = t.store().change_template(TENANT, first.id, second).await.unwrap();
     assert_eq!((second.version, second.definition.language.as_str()), (2, "ar"));
     assert_eq!((second.created_at, second.updated_at), (first.created_at, now));
-    let off = Definition { active: Some(false), ..second.definition.clone() };
+    let off = TemplateDefinition { active: Some(false), ..second.definition.clone() };
     let off = t.store().change_template(TENANT, first.id, off).await.unwrap();
     assert_eq!((off.version, off.active), (2, false), "a switch is no new version");
     let still = t.store().change_template(TENANT, first.id, definition("three")).await.unwrap();
@@ -82,8 +82,12 @@ async fn ntf_7_a_version_is_never_changed(t: &Bench) {
 /// NTF-7
 async fn ntf_7_a_deleted_template_is_used_no_more(t: &Bench) {
     let (id, other) = (made(t, "one").await, made(t, "two").await);
-    assert_eq!(t.store().delete_template(TENANT, id).await.unwrap(), Deleted::Gone);
-    assert_eq!(t.store().delete_template(TENANT, id).await.unwrap(), Deleted::Unknown, "once is enough");
+    assert_eq!(t.store().delete_template(TENANT, id).await.unwrap(), TemplateDeletion::Gone);
+    assert_eq!(
+        t.store().delete_template(TENANT, id).await.unwrap(),
+        TemplateDeletion::Unknown,
+        "once is enough"
+    );
     assert_eq!(t.store().template(TENANT, id).await.unwrap(), None);
     let again = t.store().change_template(TENANT, id, definition("x")).await;
     assert!(matches!(again, Err(Error::NotFound(_))), "{again:?}");
@@ -96,14 +100,14 @@ async fn ntf_7_a_deleted_template_is_used_no_more(t: &Bench) {
 
 /// NTF-7
 async fn ntf_7_templates_are_listed_by_what_they_are_for(t: &Bench) {
-    let scope = Some(Scope { kind: "survey".into(), id: "7".into() });
+    let scope = Some(TemplateScope { kind: "survey".into(), id: "7".into() });
     let all = [
         definition("0"),
-        Definition { language: "ar".into(), ..definition("1") },
-        Definition { channel: "SMS".into(), ..definition("2") },
-        Definition { event_type: "booking.confirmed".into(), ..definition("3") },
-        Definition { scope, ..definition("4") },
-        Definition { active: Some(false), ..definition("5") },
+        TemplateDefinition { language: "ar".into(), ..definition("1") },
+        TemplateDefinition { channel: "SMS".into(), ..definition("2") },
+        TemplateDefinition { event_type: "booking.confirmed".into(), ..definition("3") },
+        TemplateDefinition { scope, ..definition("4") },
+        TemplateDefinition { active: Some(false), ..definition("5") },
     ];
     for definition in all {
         t.store().create_template(TENANT, definition).await.unwrap();
@@ -138,7 +142,7 @@ async fn ntf_7_a_template_is_its_tenants(t: &Bench) {
     let id = made(t, "one").await;
     assert_eq!(t.store().template(acme, id).await.unwrap(), None);
     assert_eq!(t.store().template_version(acme, id, 1).await.unwrap(), None);
-    assert_eq!(t.store().delete_template(acme, id).await.unwrap(), Deleted::Unknown);
+    assert_eq!(t.store().delete_template(acme, id).await.unwrap(), TemplateDeletion::Unknown);
     assert!(t.store().change_template(acme, id, definition("x")).await.is_err());
     assert_eq!(bodies(t, acme).await, Vec::<String>::new());
     assert_eq!(bodies(t, TENANT).await, ["one"]);
@@ -149,7 +153,7 @@ async fn ntf_7_a_template_is_its_tenants(t: &Bench) {
 async fn ntf_10_a_bad_template_is_refused(t: &Bench) {
     let id = made(t, "one").await;
     let before = t.dump().await;
-    let bad = Definition { subject: Some("a\nb".into()), ..definition("Hello {{name") };
+    let bad = TemplateDefinition { subject: Some("a\nb".into()), ..definition("Hello {{name") };
     for refused in [
         t.store().create_template(TENANT, bad.clone()).await,
         t.store().change_template(TENANT, id, bad).await,
@@ -169,10 +173,12 @@ async fn ntf_8_what_is_in_use_comes_with_its_stamp(t: &Bench) {
     assert_eq!((none.stamp, none.templates.len()), (0, 0));
     assert_eq!((none.default_locale.as_str(), none.time_zone.as_str()), ("en", "UTC"));
     let id = made(t, "one").await;
-    let off =
-        t.store().create_template(TENANT, Definition { active: Some(false), ..definition("off") }).await;
+    let off = t
+        .store()
+        .create_template(TENANT, TemplateDefinition { active: Some(false), ..definition("off") })
+        .await;
     off.unwrap();
-    let other = Definition { event_type: "other".into(), ..definition("other") };
+    let other = TemplateDefinition { event_type: "other".into(), ..definition("other") };
     t.store().create_template(TENANT, other).await.unwrap();
     assert_eq!(bodies(t, TENANT).await, ["one"]);
     let mut last = t.store().template_stamp(TENANT).await.unwrap();
@@ -192,12 +198,12 @@ async fn ntf_8_what_is_in_use_comes_with_its_stamp(t: &Bench) {
 /// TRG-18: compiled once, and read again only when something changed.
 async fn trg_18_templates_are_kept_until_the_stamp_changes(t: &Bench) {
     let id = made(t, "one {{a}}").await;
-    let asking = Templates::new(Duration::ZERO);
+    let asking = TemplateCache::new(Duration::ZERO);
     let first = asking.of(t.store(), TENANT, EVENT).await.unwrap();
     assert_eq!(first.templates[0].definition.body, "one {{a}}");
     let again = asking.of(t.store(), TENANT, EVENT).await.unwrap();
     assert!(Arc::ptr_eq(&first, &again), "nothing changed, nothing is read");
-    let resting = Templates::new(Duration::from_secs(3600));
+    let resting = TemplateCache::new(Duration::from_secs(3600));
     let rested = resting.of(t.store(), TENANT, EVENT).await.unwrap();
     t.another().await.change_template(TENANT, id, definition("two")).await.unwrap();
     let changed = asking.of(t.store(), TENANT, EVENT).await.unwrap();

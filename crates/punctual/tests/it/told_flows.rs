@@ -446,7 +446,7 @@ async fn ntf_2_an_answer_begins_another_survey_and_a_send_none(t: &Bench) {
     tell(&engine, KIND, &payload).await;
     assert_eq!(tick(&engine).await.sent, 1, "only the first survey");
     let letters =
-        engine.sandbox().unwrap().messages(&punctual::delivery::run::sandbox::Wanted::default(), 10);
+        engine.sandbox().unwrap().messages(&punctual::delivery::run::sandbox::SandboxFilter::default(), 10);
     let id = letters[0].message.public_id.unwrap();
     let answers = [("rate".to_owned(), json!(5))].into_iter().collect();
     engine.submit(id, answers, None).await.unwrap();

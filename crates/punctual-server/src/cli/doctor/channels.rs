@@ -4,7 +4,7 @@ use super::{Finding, Mark};
 use crate::config::channels::{Channels, RealChannel};
 use punctual::base::backoff::Backoff;
 use punctual::base::duration;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 
 /// What is to be said about channels of a server that the world reaches under `url`.
 pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
@@ -42,10 +42,10 @@ fn line(real: &RealChannel, policy: &ChannelPolicy) -> String {
     if let Some(most) = policy.in_flight {
         said.push_str(&format!("; {most} at once"));
     }
-    if policy.unknown == OnUnknown::Hold {
+    if policy.unknown == UnknownOutcomePolicy::Hold {
         said.push_str("; holds what may have been sent");
     }
-    if let Some(retries) = policy.unknown_retries.filter(|_| policy.unknown == OnUnknown::Resend) {
+    if let Some(retries) = policy.unknown_retries.filter(|_| policy.unknown == UnknownOutcomePolicy::Resend) {
         said.push_str(&format!("; an unknown outcome is tried again {retries} times"));
     }
     if let Some(patience) = &policy.patience {

@@ -6,7 +6,7 @@ use punctual::base::backoff::Backoff;
 use punctual::base::duration;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
 use punctual::base::nearest::hint;
-use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY, UnknownOutcomePolicy};
 use punctual::flow::rules::entry::failure;
 use punctual::queue::rules::attempt::RetryPolicy;
 use std::collections::BTreeSet;
@@ -126,10 +126,10 @@ fn unknown_retries(value: &Value) -> Result<u32, String> {
     })
 }
 
-fn unknown(value: &Value) -> Result<OnUnknown, String> {
+fn unknown(value: &Value) -> Result<UnknownOutcomePolicy, String> {
     match value.as_str() {
-        Some("resend") => Ok(OnUnknown::Resend),
-        Some("hold") => Ok(OnUnknown::Hold),
+        Some("resend") => Ok(UnknownOutcomePolicy::Resend),
+        Some("hold") => Ok(UnknownOutcomePolicy::Hold),
         _ => Err(format!("`unknown` must be \"resend\" or \"hold\", not {value}")),
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use punctual::base::backoff::Backoff;
-use punctual::delivery::rules::channel::OnUnknown;
+use punctual::delivery::rules::channel::UnknownOutcomePolicy;
 use punctual::queue::rules::attempt::RetryPolicy;
 
 fn read(text: &str) -> Result<Channels, String> {
@@ -41,7 +41,7 @@ fn ntf_13_the_contracts_example_is_read() {
     let want = ChannelPolicy {
         rate_per_second: Some(50),
         in_flight: Some(8),
-        unknown: OnUnknown::Hold,
+        unknown: UnknownOutcomePolicy::Hold,
         unknown_retries: Some(2),
         fallback: Some("sms:msg91".into()),
         patience: Some(RetryPolicy { max_attempts: 6, ..punctual::flow::rules::entry::failure::patience() }),

@@ -10,7 +10,9 @@ use axum::extract::State;
 use punctual::base::masked::masked;
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::template::choose::{is_named, word_of};
-use punctual::delivery::store::deliveries::log::{LogFilter, LoggedDelivery, LoggedReceipt, LoggedTry};
+use punctual::delivery::store::deliveries::log::{
+    DeliveryFilter, LoggedAttempt, LoggedDelivery, LoggedReceipt,
+};
 use punctual::flow::rules::entry::EntryKind;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::notification::rules::notification::key;
@@ -146,7 +148,7 @@ pub(super) fn read_entity(
     (Some(BOOKING.to_owned()), Some(booking), None)
 }
 
-fn read_filter(page: &Page) -> Answer<LogFilter> {
+fn read_filter(page: &Page) -> Answer<DeliveryFilter> {
     let mut problems = Problems::default();
     let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
     let status = page.filter("status").map(read_status);
@@ -172,7 +174,7 @@ fn read_filter(page: &Page) -> Answer<LogFilter> {
         (public_id, key) => public_id.or(key).map(str::to_owned),
     };
     problems.into_result()?;
-    Ok(LogFilter {
+    Ok(DeliveryFilter {
         kind: kind.flatten(),
         entry,
         correlation_id: page.filter("correlationId").map(str::to_owned),
@@ -306,7 +308,7 @@ fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> Sh
     }
 }
 
-fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> String) -> ShownTry {
+fn shown_try(caller: &Caller, tried: &LoggedAttempt, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => caller.content(text.clone()),

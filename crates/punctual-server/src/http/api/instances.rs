@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::flow::rules::entry::EntryKind;
 use punctual::flow::rules::entry::EntryStatus;
@@ -152,7 +152,7 @@ pub async fn delete(State(app): State<App>, caller: Caller, Named(id): Named) ->
 
 async fn change(app: &App, caller: &Caller, id: PublicId, action: EntryAction) -> Answer<()> {
     let author = ChangeAuthor::new(&caller.name, "requested through /api/survey-instances");
-    let request = EntryActionRequest { name: EntryName::PublicId(id), action, author };
+    let request = EntryActionRequest { name: EntryReference::PublicId(id), action, author };
     match app.engine.change_entry(caller.tenant, request).await? {
         ActionOutcome::Done => Ok(()),
         ActionOutcome::NotFound => Err(not_found()),

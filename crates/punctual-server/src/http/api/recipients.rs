@@ -7,9 +7,9 @@ use crate::http::input::Input;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use punctual::delivery::rules::consent::Preferences;
+use punctual::delivery::rules::consent::RecipientPreferences;
 use punctual::delivery::rules::consent::address::{check, normal};
-use punctual::delivery::store::consent::KeptPreferences;
+use punctual::delivery::store::consent::StoredPreferences;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -64,7 +64,7 @@ pub async fn put(
 ) -> Answer<Json<Shown>> {
     let body = Value::Object(editable(input.object()?));
     let mut problems = Problems::default();
-    let preferences = Preferences::read(&body, &mut problems).unwrap_or_default();
+    let preferences = RecipientPreferences::read(&body, &mut problems).unwrap_or_default();
     problems.into_result()?;
     let kept =
         app.engine.store().put_preferences(caller.tenant, &address.0, preferences, &caller.name).await?;
@@ -79,7 +79,7 @@ fn editable(mut body: Map<String, Value>) -> Map<String, Value> {
     body
 }
 
-fn shown(caller: &Caller, address: &Address, kept: KeptPreferences) -> Shown {
+fn shown(caller: &Caller, address: &Address, kept: StoredPreferences) -> Shown {
     let address = normal(&address.0);
     let (updated_at, updated_by) = kept.written.unzip();
     Shown { address: caller.address(&address), preferences: kept.document.to_json(), updated_at, updated_by }

@@ -21,7 +21,7 @@ use axum::Json;
 use axum::extract::State;
 use named::ScheduleId;
 use punctual::delivery::rules::delivery::DeliveryStatus;
-use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::delivery::store::entries::preview::PreviewedMessage;
 use punctual::delivery::store::entries::replay::{ReplayMode, ReplaySelection};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::store::entries::history::ChangeAuthor;
@@ -89,7 +89,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
 }
 
 /// One message of a dry run.
-fn would_be(one: &Foreseen) -> Value {
+fn would_be(one: &PreviewedMessage) -> Value {
     let public_id = one.public_id.map(|id| id.to_string());
     let schedule_id = public_id.or_else(|| Some(one.entry?.to_string()));
     json!({

@@ -11,8 +11,8 @@ use axum::http::StatusCode;
 use punctual::base::document::DocumentObject;
 use punctual::base::name::check_name;
 use punctual::delivery::rules::consent::address;
-use punctual::delivery::rules::consent::{ALL_CHANNELS, Reason, Scope, channel_kind};
-use punctual::delivery::store::consent::{Lifted, NewSuppression, Suppression, SuppressionFilter};
+use punctual::delivery::rules::consent::{ALL_CHANNELS, ConsentScope, SuppressionReason, channel_kind};
+use punctual::delivery::store::consent::{LiftOutcome, NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Problems, SuppressionId, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<
         problems.push("address", "is missing: say whose suppressions are to be lifted");
     }
     problems.into_result()?;
-    let Lifted { lifted, left } =
+    let LiftOutcome { lifted, left } =
         app.engine.store().lift_suppressions(caller.tenant, filter, &caller.name).await?;
     let show = |all: Vec<Suppression>| all.into_iter().map(|one| shown(&caller, one)).collect();
     Ok(Json(LiftedShown { lifted: show(lifted), left: show(left) }))
@@ -124,8 +124,8 @@ fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
     let mut new = NewSuppression {
         told_at: None,
         address: String::new(),
-        scope: Scope::default(),
-        reason: Reason::Manual,
+        scope: ConsentScope::default(),
+        reason: SuppressionReason::Manual,
         by: caller.name.clone(),
     };
     if let Some(part) = part {
@@ -133,20 +133,20 @@ fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
             address::check(given, "address", &mut problems);
             given.clone_into(&mut new.address);
         }
-        new.scope = Scope::of(&part, &mut problems);
+        new.scope = ConsentScope::of(&part, &mut problems);
         if let Some(word) = part.get("reason") {
             let word = word.as_str().unwrap_or_default();
-            new.reason = reason(word, "reason", &mut problems).unwrap_or(Reason::Manual);
+            new.reason = reason(word, "reason", &mut problems).unwrap_or(SuppressionReason::Manual);
         }
     }
     problems.into_result()?;
     Ok(new)
 }
 
-fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<Reason> {
-    let found = Reason::from_word(word);
+fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<SuppressionReason> {
+    let found = SuppressionReason::from_word(word);
     if found.is_none() {
-        let words = Reason::ALL.map(|(_, word)| word).join(", ");
+        let words = SuppressionReason::ALL.map(|(_, word)| word).join(", ");
         problems.push(path, format!("must be one of {words}"));
     }
     found

@@ -15,8 +15,8 @@ use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use punctual::delivery::rules::template::review::doubt_twins;
-use punctual::delivery::rules::template::{Definition, MessageTemplate};
-use punctual::delivery::store::templates::{Deleted, Template, TemplateFilter};
+use punctual::delivery::rules::template::{MessageTemplate, TemplateDefinition};
+use punctual::delivery::store::templates::{StoredTemplate, TemplateDeletion, TemplateFilter};
 use punctual::flow::run::event_kinds::EventKindSet;
 use punctual::{Error, Problem, Problems, TemplateId, Timestamp};
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 }
 
 /// The size of a template, near enough.
-fn weigh(template: &Template) -> usize {
+fn weigh(template: &StoredTemplate) -> usize {
     let of = &template.definition;
     let texts = [of.subject.as_ref(), Some(&of.body), of.html.as_ref()];
     let provider = of.provider_template.as_ref().map_or(0, weight);
@@ -116,9 +116,9 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
 /// 404 when there is none.
 pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<Response> {
     match app.engine.store().delete_template(caller.tenant, TemplateId(id.0)).await? {
-        Deleted::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
-        Deleted::Unknown => Err(id.not_found("message template")),
-        Deleted::SwitchedOff(template) => {
+        TemplateDeletion::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
+        TemplateDeletion::Unknown => Err(id.not_found("message template")),
+        TemplateDeletion::SwitchedOff(template) => {
             let mut left = shown(*template, &*kinds(&app, &caller).await?);
             let said = "is false now; it was not deleted, because the communication log refers to it";
             left.warnings.push(Problem { path: "isActive".into(), message: said.into() });
@@ -147,15 +147,15 @@ pub async fn version(
     Ok(Json(Value::Object(shown)))
 }
 
-async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Template> {
+async fn find(app: &App, caller: &Caller, id: Id) -> Answer<StoredTemplate> {
     let found = app.engine.store().template(caller.tenant, TemplateId(id.0)).await?;
     found.ok_or_else(|| id.not_found("message template"))
 }
 
-fn read(input: &Input) -> Answer<Definition> {
+fn read(input: &Input) -> Answer<TemplateDefinition> {
     let json = Value::Object(input.object()?);
     let mut problems = Problems::default();
-    let definition = Definition::read(&json, &mut problems);
+    let definition = TemplateDefinition::read(&json, &mut problems);
     definition.ok_or_else(|| Error::Invalid(problems).into())
 }
 
@@ -164,7 +164,7 @@ async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<EventKindSet>> {
 }
 
 /// One template as it is shown, with a warning for every other that is for just the same.
-async fn saved(app: &App, caller: &Caller, template: Template) -> Answer<Shown> {
+async fn saved(app: &App, caller: &Caller, template: StoredTemplate) -> Answer<Shown> {
     let mut twins = Problems::default();
     if template.active {
         let (id, of) = (template.id, &template.definition);
@@ -177,8 +177,8 @@ async fn saved(app: &App, caller: &Caller, template: Template) -> Answer<Shown> 
     Ok(shown)
 }
 
-fn shown(template: Template, kinds: &EventKindSet) -> Shown {
-    let Template { id, version, active, definition, created_at, updated_at } = template;
+fn shown(template: StoredTemplate, kinds: &EventKindSet) -> Shown {
+    let StoredTemplate { id, version, active, definition, created_at, updated_at } = template;
     // One that can no longer be read has nothing that could be doubted.
     let compiled = definition.compile().ok();
     let reviewed = compiled

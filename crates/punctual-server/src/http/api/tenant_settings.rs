@@ -6,8 +6,8 @@ use crate::http::error::Answer;
 use crate::http::input::Input;
 use axum::Json;
 use axum::extract::State;
-use punctual::delivery::rules::consent::Settings;
-use punctual::delivery::store::consent::KeptSettings;
+use punctual::delivery::rules::consent::TenantSettings;
+use punctual::delivery::store::consent::StoredSettings;
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -41,12 +41,12 @@ pub async fn put(State(app): State<App>, caller: Caller, input: Input) -> Answer
         body.remove(name);
     }
     let mut problems = Problems::default();
-    let settings = Settings::read(&Value::Object(body), &mut problems).unwrap_or_default();
+    let settings = TenantSettings::read(&Value::Object(body), &mut problems).unwrap_or_default();
     problems.into_result()?;
     Ok(Json(shown(app.engine.store().put_tenant_settings(caller.tenant, settings, &caller.name).await?)))
 }
 
-fn shown(kept: KeptSettings) -> Shown {
+fn shown(kept: StoredSettings) -> Shown {
     let (updated_at, updated_by) = kept.written.unzip();
     Shown { settings: kept.document.to_json(), updated_at, updated_by }
 }

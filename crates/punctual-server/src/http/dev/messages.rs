@@ -8,7 +8,7 @@ use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use punctual::delivery::run::sandbox::{Received, Wanted};
+use punctual::delivery::run::sandbox::{SandboxFilter, SandboxMessage};
 use punctual::{Error, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub async fn list(
 ) -> Answer<Json<Inbox>> {
     let sandbox = sandbox(&app)?;
     let all = wanted(&caller, &headers, &page);
-    let wanted = Wanted { after: after(&page)?, ..all.clone() };
+    let wanted = SandboxFilter { after: after(&page)?, ..all.clone() };
     let letters = sandbox.messages(&wanted, page.limit + 1);
     let shown = letters.iter().map(|received| shown(received)).collect();
     Ok(Json(Inbox {
@@ -84,12 +84,12 @@ pub async fn clear(
 }
 
 /// Like the clock, the sandbox is one for all tenants; a header that names one is a filter.
-fn wanted(caller: &Caller, headers: &HeaderMap, page: &Page) -> Wanted {
-    Wanted {
+fn wanted(caller: &Caller, headers: &HeaderMap, page: &Page) -> SandboxFilter {
+    SandboxFilter {
         tenant: headers.contains_key(TENANT).then_some(caller.tenant),
         channel: page.filter("channel").map(str::to_owned),
         to: page.filter("to").map(str::to_owned),
-        ..Wanted::default()
+        ..SandboxFilter::default()
     }
 }
 
@@ -99,7 +99,7 @@ fn after(page: &Page) -> Answer<u64> {
     page.after().map_or(Ok(0), |text| text.parse().map_err(wrong))
 }
 
-fn shown(received: &Received) -> Shown {
+fn shown(received: &SandboxMessage) -> Shown {
     let letter = received.message.clone();
     Shown {
         number: received.number,

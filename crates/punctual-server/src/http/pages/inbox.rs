@@ -13,7 +13,7 @@ use crate::http::page::Page;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::delivery::run::sandbox::{Received, Wanted};
+use punctual::delivery::run::sandbox::{SandboxFilter, SandboxMessage};
 use punctual::{ClockMode, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Everything the page shows.
 #[derive(Debug)]
 pub(super) struct Sight {
-    pub letters: Vec<Arc<Received>>,
-    pub wanted: Wanted,
+    pub letters: Vec<Arc<SandboxMessage>>,
+    pub wanted: SandboxFilter,
     pub total: usize,
     pub dropped: u64,
     /// Channels that something came by.
@@ -57,7 +57,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
     };
     let sight = Sight {
         letters,
-        total: sandbox.count(&Wanted { before: None, ..wanted.clone() }),
+        total: sandbox.count(&SandboxFilter { before: None, ..wanted.clone() }),
         wanted,
         dropped: sandbox.dropped(),
         channels: sandbox.channels(),
@@ -98,12 +98,12 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
     Ok((StatusCode::SEE_OTHER, back).into_response())
 }
 
-fn wanted(page: &Page) -> Wanted {
-    Wanted {
+fn wanted(page: &Page) -> SandboxFilter {
+    SandboxFilter {
         channel: page.filter("channel").map(str::to_owned),
         to: page.filter("to").map(str::to_owned),
         before: page.filter("before").and_then(|text| text.parse().ok()),
-        ..Wanted::default()
+        ..SandboxFilter::default()
     }
 }
 

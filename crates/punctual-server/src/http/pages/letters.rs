@@ -5,7 +5,7 @@ use super::inbox::Sight;
 use super::status::to_the_second;
 use punctual::Tenant;
 use punctual::base::locale::right_to_left;
-use punctual::delivery::run::sandbox::{Outcome, Received, Wanted};
+use punctual::delivery::run::sandbox::{SandboxFilter, SandboxMessage, SandboxOutcome};
 use std::fmt::Write;
 
 const STYLE: &str = "<link rel=\"stylesheet\" href=\"/dev/inbox.css\">";
@@ -25,7 +25,7 @@ pub(super) fn render(sight: &Sight) -> String {
 }
 
 /// The address of the page with these filters, and perhaps something to do.
-pub(super) fn address(wanted: &Wanted, deed: Option<&str>) -> String {
+pub(super) fn address(wanted: &SandboxFilter, deed: Option<&str>) -> String {
     let before = wanted.before.map(|number| number.to_string());
     let pairs = [
         ("do", deed),
@@ -50,14 +50,14 @@ fn percent(text: &str) -> String {
     })
 }
 
-fn button(wanted: &Wanted, deed: &str, words: &str) -> String {
+fn button(wanted: &SandboxFilter, deed: &str, words: &str) -> String {
     let action = escape(&address(wanted, Some(deed)));
     format!("<form method=\"post\" action=\"{action}\"><button>{words}</button></form>")
 }
 
 fn clock(sight: &Sight) -> String {
     let Some(now) = sight.now else { return String::new() };
-    let wanted = Wanted { before: None, ..sight.wanted.clone() };
+    let wanted = SandboxFilter { before: None, ..sight.wanted.clone() };
     let all = [("tick", "Do what is due"), ("hour", "1 hour on"), ("day", "1 day on"), ("week", "1 week on")];
     format!(
         "<section class=\"clock\" aria-label=\"Manual clock\"><p>It is \
@@ -99,18 +99,18 @@ fn summary(sight: &Sight) -> String {
     let clear = if sight.total == 0 {
         String::new()
     } else {
-        button(&Wanted { before: None, ..sight.wanted.clone() }, "clear", "Clear these")
+        button(&SandboxFilter { before: None, ..sight.wanted.clone() }, "clear", "Clear these")
     };
     format!("<div class=\"summary\"><p role=\"status\">{words}{gone}</p>{clear}</div>\n")
 }
 
 fn older(sight: &Sight) -> String {
     let Some(last) = sight.letters.last().filter(|_| sight.more) else { return String::new() };
-    let wanted = Wanted { before: Some(last.number), ..sight.wanted.clone() };
+    let wanted = SandboxFilter { before: Some(last.number), ..sight.wanted.clone() };
     format!("<p><a href=\"{}\">Older ones</a></p>\n", escape(&address(&wanted, None)))
 }
 
-fn item(received: &Received) -> String {
+fn item(received: &SandboxMessage) -> String {
     let letter = &received.message;
     let direction = if right_to_left(&letter.locale) { "rtl" } else { "ltr" };
     let subject =
@@ -133,7 +133,7 @@ fn item(received: &Received) -> String {
 }
 
 /// The text, in which the link to the survey is one.
-fn text(received: &Received) -> String {
+fn text(received: &SandboxMessage) -> String {
     let letter = &received.message;
     let body = escape(&letter.body);
     let is_web = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
@@ -147,7 +147,7 @@ fn text(received: &Received) -> String {
     format!("<p>{body}</p><p lang=\"en\" dir=\"ltr\">{}</p>", link("Open the survey"))
 }
 
-fn about(received: &Received) -> String {
+fn about(received: &SandboxMessage) -> String {
     let letter = &received.message;
     let which = match letter.attempt {
         n if letter.public_id.is_none() => format!("Send {n}"),
@@ -160,8 +160,8 @@ fn about(received: &Received) -> String {
         format!(" of tenant {}", letter.tenant)
     };
     let outcome = match received.outcome {
-        Outcome::Sent => "",
-        Outcome::Timeout => ", but the sender got no answer",
+        SandboxOutcome::Sent => "",
+        SandboxOutcome::Timeout => ", but the sender got no answer",
     };
     let double = received.duplicate_of.as_deref().map_or_else(String::new, |first| {
         format!(" <strong class=\"warn\">The same as {}, sent again.</strong>", escape(first))

@@ -17,7 +17,7 @@ pub struct ChannelPolicy {
     /// Sends that are under way at once, at most.
     pub in_flight: Option<usize>,
     /// The policy for a send whose outcome is unknown.
-    pub unknown: OnUnknown,
+    pub unknown: UnknownOutcomePolicy,
     /// How often a send with an answer that could not be understood is repeated before it is held; once if
     /// `None`.
     pub unknown_retries: Option<u32>,
@@ -36,7 +36,7 @@ impl ChannelPolicy {
     /// repeated message once, so the policy decides only for the others.
     #[must_use]
     pub fn resends_in_doubt(&self, takes_key: bool) -> bool {
-        takes_key || self.unknown == OnUnknown::Resend
+        takes_key || self.unknown == UnknownOutcomePolicy::Resend
     }
 
     /// Whether a send with an answer that could not be understood is repeated after `before` sends of that
@@ -66,7 +66,7 @@ impl ChannelPolicy {
 
 /// The policy for a send whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnUnknown {
+pub enum UnknownOutcomePolicy {
     /// The message is sent again; the recipient may get it twice.
     #[default]
     Resend,
@@ -107,12 +107,12 @@ mod tests {
         let policy =
             |unknown, unknown_retries| ChannelPolicy { unknown, unknown_retries, ..ChannelPolicy::default() };
         let table = [
-            (policy(OnUnknown::Resend, None), [1, 1]),
-            (policy(OnUnknown::Resend, Some(0)), [0, 0]),
-            (policy(OnUnknown::Resend, Some(3)), [3, 3]),
-            (policy(OnUnknown::Hold, None), [0, 1]),
-            (policy(OnUnknown::Hold, Some(0)), [0, 0]),
-            (policy(OnUnknown::Hold, Some(3)), [0, 3]),
+            (policy(UnknownOutcomePolicy::Resend, None), [1, 1]),
+            (policy(UnknownOutcomePolicy::Resend, Some(0)), [0, 0]),
+            (policy(UnknownOutcomePolicy::Resend, Some(3)), [3, 3]),
+            (policy(UnknownOutcomePolicy::Hold, None), [0, 1]),
+            (policy(UnknownOutcomePolicy::Hold, Some(0)), [0, 0]),
+            (policy(UnknownOutcomePolicy::Hold, Some(3)), [0, 3]),
         ];
         for (policy, want) in table {
             let again = [false, true].map(|takes_key| {
@@ -132,11 +132,11 @@ mod tests {
         let again = |policy: &ChannelPolicy, takes_key| {
             (2..20).take_while(|attempt| policy.after_lost_send(*attempt, takes_key).is_ok()).count()
         };
-        assert_eq!(again(&policy(OnUnknown::Resend, 3), false), 2, "attempts 2 and 3 of 3");
+        assert_eq!(again(&policy(UnknownOutcomePolicy::Resend, 3), false), 2, "attempts 2 and 3 of 3");
         assert_eq!(again(&ChannelPolicy::default(), false), 4, "5 attempts in all");
-        assert_eq!(again(&policy(OnUnknown::Hold, 3), false), 0);
-        assert_eq!(again(&policy(OnUnknown::Hold, 3), true), 2, "the provider sends it once");
-        assert_eq!(again(&policy(OnUnknown::Resend, 3), true), 2);
+        assert_eq!(again(&policy(UnknownOutcomePolicy::Hold, 3), false), 0);
+        assert_eq!(again(&policy(UnknownOutcomePolicy::Hold, 3), true), 2, "the provider sends it once");
+        assert_eq!(again(&policy(UnknownOutcomePolicy::Resend, 3), true), 2);
     }
 
     /// TRG-17: a channel is known by its kind and its name.

@@ -1,7 +1,7 @@
 //! Whether, how and when a recipient may be sent a message: suppressions, preferences, quiet hours.
 //!
-//! From a [`ConsentQuestion`], the [`Standing`] of one address and the settings of its tenant ([`House`]),
-//! [`decide`] derives one [`Verdict`], in this order:
+//! From a [`ConsentQuestion`], the [`AddressConsent`] of one address and the settings of its tenant ([`ConsentContext`]),
+//! [`decide`] derives one [`ConsentDecision`], in this order:
 //!
 //! 1. **The channel.** The recipient's override, else the tenant's, else the one asked for. One hop only.
 //! 2. **May it be sent?** A suppression or an opt-out that covers that channel and kind: never.
@@ -22,11 +22,11 @@ pub mod quiet;
 #[cfg(test)]
 mod tests;
 
-pub use crate::delivery::rules::consent::document::{Preferences, Settings};
+pub use crate::delivery::rules::consent::document::{RecipientPreferences, TenantSettings};
 
 use crate::base::clock::Timestamp;
 use crate::base::zone::Zone;
-use crate::delivery::rules::consent::quiet::Quiet;
+use crate::delivery::rules::consent::quiet::QuietPreference;
 use crate::delivery::rules::template::choose::kind_of;
 
 /// The word for every channel, where one is named.
@@ -34,14 +34,14 @@ pub const ALL_CHANNELS: &str = "all";
 
 /// The messages that a suppression or an opt-out covers. A field that is `None` matches every message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Scope {
+pub struct ConsentScope {
     /// By this kind of channel, in lower case: `sms`, `whatsapp`, `email`.
     pub channel: Option<String>,
     /// Of this kind of event.
     pub kind: Option<String>,
 }
 
-impl Scope {
+impl ConsentScope {
     /// Whether a message of an event kind by a kind of channel is meant.
     #[must_use]
     pub fn covers(&self, channel: &str, kind: &str) -> bool {
@@ -52,7 +52,7 @@ impl Scope {
 
 /// Why an address is suppressed. The gravest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum SuppressionReason {
     /// The provider reported that the address does not exist.
     HardBounce,
     /// They answered STOP.
@@ -63,7 +63,7 @@ pub enum Reason {
     Manual,
 }
 
-impl Reason {
+impl SuppressionReason {
     /// All reasons, with their words.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::HardBounce, "hard-bounce"),
@@ -87,18 +87,18 @@ impl Reason {
 
 /// The suppressions and preferences of one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AddressConsent {
     /// The messages that are never sent to the address, with the reason.
-    pub suppressed: Vec<(Scope, Reason)>,
+    pub suppressed: Vec<(ConsentScope, SuppressionReason)>,
     /// The preferences of its owner.
-    pub preferences: Preferences,
+    pub preferences: RecipientPreferences,
 }
 
 /// The tenant's settings that a decision needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct House {
+pub struct ConsentContext {
     /// Its settings.
-    pub settings: Settings,
+    pub settings: TenantSettings,
     /// Its time zone, an IANA name.
     pub time_zone: String,
 }
@@ -120,14 +120,14 @@ pub struct ConsentQuestion<'a> {
 
 /// Why something is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ConsentRefusal {
     /// The address is suppressed.
-    Suppressed(Reason),
+    Suppressed(SuppressionReason),
     /// The recipient does not want it.
     OptedOut,
 }
 
-impl Why {
+impl ConsentRefusal {
     /// The word for it, as a log has it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -138,7 +138,7 @@ impl Why {
     }
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for ConsentRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the recipient is not sent this: {}", self.word())
     }
@@ -146,11 +146,11 @@ impl std::fmt::Display for Why {
 
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConsentDecision {
     /// Send it.
     Send,
     /// Never send it.
-    Suppressed(Why),
+    Suppressed(ConsentRefusal),
     /// Send it by the channel of this key.
     UseChannel(String),
     /// Ask again at this moment, which is later.
@@ -165,20 +165,28 @@ pub fn channel_kind(channel: &str) -> String {
 
 /// Whether, how and when it may be sent.
 #[must_use]
-pub fn decide(asked: &ConsentQuestion<'_>, standing: &Standing, house: &House) -> Verdict {
+pub fn decide(
+    asked: &ConsentQuestion<'_>,
+    standing: &AddressConsent,
+    house: &ConsentContext,
+) -> ConsentDecision {
     let other = instead_of(asked, standing, house);
     let channel = channel_kind(other.unwrap_or(asked.channel));
     if let Some(why) = standing.refusal(&channel, asked.kind) {
-        return Verdict::Suppressed(why);
+        return ConsentDecision::Suppressed(why);
     }
     if let Some(end) = quiet_until(asked, standing, house) {
-        return Verdict::ShiftTo(end);
+        return ConsentDecision::ShiftTo(end);
     }
-    other.map_or(Verdict::Send, |key| Verdict::UseChannel(key.to_owned()))
+    other.map_or(ConsentDecision::Send, |key| ConsentDecision::UseChannel(key.to_owned()))
 }
 
 /// The key of another channel that is to be used. One named by its key goes before one named by its kind.
-fn instead_of<'a>(asked: &ConsentQuestion<'_>, standing: &'a Standing, house: &'a House) -> Option<&'a str> {
+fn instead_of<'a>(
+    asked: &ConsentQuestion<'_>,
+    standing: &'a AddressConsent,
+    house: &'a ConsentContext,
+) -> Option<&'a str> {
     if asked.redirected {
         return None;
     }
@@ -188,25 +196,35 @@ fn instead_of<'a>(asked: &ConsentQuestion<'_>, standing: &'a Standing, house: &'
     (found != asked.channel).then_some(found.as_str())
 }
 
-impl Standing {
-    fn refusal(&self, channel: &str, kind: &str) -> Option<Why> {
+impl AddressConsent {
+    fn refusal(&self, channel: &str, kind: &str) -> Option<ConsentRefusal> {
         let covering = self.suppressed.iter().filter(|(scope, _)| scope.covers(channel, kind));
         if let Some(reason) = covering.map(|(_, reason)| *reason).min() {
-            return Some(Why::Suppressed(reason));
+            return Some(ConsentRefusal::Suppressed(reason));
         }
-        self.preferences.opt_outs.iter().any(|scope| scope.covers(channel, kind)).then_some(Why::OptedOut)
+        self.preferences
+            .opt_outs
+            .iter()
+            .any(|scope| scope.covers(channel, kind))
+            .then_some(ConsentRefusal::OptedOut)
     }
 }
 
 /// When the quiet hours end that hold now. The recipient's go before the tenant's. Their zone is the one
 /// they want, else the one their event names, else the tenant's; only a zone that their own hours name goes
 /// before.
-fn quiet_until(asked: &ConsentQuestion<'_>, standing: &Standing, house: &House) -> Option<Timestamp> {
+fn quiet_until(
+    asked: &ConsentQuestion<'_>,
+    standing: &AddressConsent,
+    house: &ConsentContext,
+) -> Option<Timestamp> {
     let (own, settings) = (&standing.preferences, &house.settings);
     let theirs = [own.time_zone.as_deref(), asked.zone];
     let (hours, zones) = match (&own.quiet, &settings.quiet) {
-        (Some(Quiet::Never), _) | (None, None) => return None,
-        (Some(Quiet::Hours(hours)), _) => (hours, [hours.time_zone.as_deref(), theirs[0], theirs[1]]),
+        (Some(QuietPreference::Never), _) | (None, None) => return None,
+        (Some(QuietPreference::Hours(hours)), _) => {
+            (hours, [hours.time_zone.as_deref(), theirs[0], theirs[1]])
+        }
         (None, Some(hours)) => (hours, [theirs[0], theirs[1], hours.time_zone.as_deref()]),
     };
     if settings.quiet_exempt.iter().any(|kind| kind == asked.kind) {

@@ -3,8 +3,8 @@
 use crate::base::document::join;
 use crate::base::path::Path;
 use crate::base::schema::Schema;
-use crate::delivery::rules::template::set::{Filled, TemplateSet};
-use crate::delivery::rules::template::{Known, MessageTemplate, Values};
+use crate::delivery::rules::template::set::{FilledTemplate, TemplateSet};
+use crate::delivery::rules::template::{KnownNames, MessageTemplate, TemplateValues};
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient, RecipientMapping, stands_for};
 use crate::queue::rules::message::Entity;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The values that the text of one message is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct Occasion<'a> {
+pub struct EventValues<'a> {
     /// The event's payload.
     pub payload: &'a Value,
     /// The entity of the event.
@@ -36,7 +36,12 @@ impl EventKind {
     /// Words one message: dates in the zone of the entity, else in the tenant's; in the recipient's locale,
     /// if the template is of that language. The tenant's zone and locale are those of `set`.
     #[must_use]
-    pub fn word(&self, template: &MessageTemplate, of: &Occasion<'_>, set: &TemplateSet) -> Filled {
+    pub fn word(
+        &self,
+        template: &MessageTemplate,
+        of: &EventValues<'_>,
+        set: &TemplateSet,
+    ) -> FilledTemplate {
         let own = self.zone(of.payload, of.snapshot, of.related);
         let values = self.values(of).zone(own.as_ref().unwrap_or(&set.zone));
         let values = values.fallback_locale(&set.default_locale);
@@ -46,10 +51,12 @@ impl EventKind {
     /// Returns the values that the templates of a message can name: the given ones, the recipient and the
     /// entity's name, then the payload, the entity's state, and the related entities.
     #[must_use]
-    pub fn values<'a>(&'a self, of: &Occasion<'a>) -> Values<'a> {
+    pub fn values<'a>(&'a self, of: &EventValues<'a>) -> TemplateValues<'a> {
         let who = of.recipient;
-        let given =
-            of.given.iter().fold(Values::default(), |values, (name, value)| values.given(name, *value));
+        let given = of
+            .given
+            .iter()
+            .fold(TemplateValues::default(), |values, (name, value)| values.given(name, *value));
         let mut values = given
             .given_if("recipient.phone", who.phone.as_deref())
             .given_if("recipient.email", who.email.as_deref())
@@ -75,8 +82,8 @@ impl EventKind {
 
     /// The names that its templates can use. Any other name is doubtful.
     #[must_use]
-    pub fn known(&self, kind: &str) -> Known {
-        let mut known = Known::always(&["unsubscribeUrl"]);
+    pub fn known(&self, kind: &str) -> KnownNames {
+        let mut known = KnownNames::always(&["unsubscribeUrl"]);
         self.add_names(&mut known, &[""]);
         match (&self.sample, &self.schema) {
             (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
@@ -87,7 +94,7 @@ impl EventKind {
     }
 
     /// Adds the names that its events have, those of the payload behind each of these prefixes.
-    pub(crate) fn add_names(&self, known: &mut Known, prefixes: &[&str]) {
+    pub(crate) fn add_names(&self, known: &mut KnownNames, prefixes: &[&str]) {
         ENTITY.into_iter().for_each(|name| known.name(name));
         for (name, _) in self.recipients.fields().iter().filter(|(_, paths)| !paths.is_empty()) {
             known.name(format!("recipient.{name}"));
@@ -120,12 +127,12 @@ impl EventKind {
 
     /// Renders a template with the sample, if there is one.
     #[must_use]
-    pub fn sample_of(&self, template: &MessageTemplate) -> Option<Filled> {
+    pub fn sample_of(&self, template: &MessageTemplate) -> Option<FilledTemplate> {
         let payload = self.sample.as_ref()?;
         let snapshot = EntitySnapshot::Unknown;
         let entity = self.entity_of(None, payload);
         let recipient = self.recipients(payload, &snapshot).next().unwrap_or_default();
-        let of = Occasion {
+        let of = EventValues {
             payload,
             entity: entity.as_ref(),
             snapshot: &snapshot,

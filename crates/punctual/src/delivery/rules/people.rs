@@ -16,13 +16,13 @@ use std::collections::HashMap;
 
 /// The recipients of one event.
 #[derive(Debug)]
-pub struct People<'a> {
+pub struct EventRecipients<'a> {
     all: Vec<Recipient<'a>>,
     /// The people by address, in its normal form; made when a person is not at the old place.
     by_address: OnceCell<HashMap<String, usize>>,
 }
 
-impl<'a> People<'a> {
+impl<'a> EventRecipients<'a> {
     /// The recipients of an event, as things stand.
     #[must_use]
     pub fn of(kind: &'a EventKind, payload: &'a Value, snapshot: &'a EntitySnapshot) -> Self {
@@ -97,7 +97,7 @@ mod tests {
         let payload = json!({"guests": [
             {"phone": "+1 555 0001", "name": "Ada", "ref": "a"}, {"phone": "+2", "name": "Ben"},
             {"email": "cy@example.org", "name": "Cy"}, {"phone": "+4", "name": "Cy"}]});
-        let people = People::of(&kind, &payload, &EntitySnapshot::Unknown);
+        let people = EventRecipients::of(&kind, &payload, &EntitySnapshot::Unknown);
         let name = |who: Option<&Recipient<'_>>| who.and_then(|who| who.name.clone()).unwrap_or_default();
         let table = [
             (0, "+1 555 0001", "Ada"),

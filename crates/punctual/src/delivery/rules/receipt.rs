@@ -11,7 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::digest;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
 use crate::base::masked::masked;
-use crate::delivery::rules::consent::Reason;
+use crate::delivery::rules::consent::SuppressionReason;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use std::time::Duration;
 
@@ -58,10 +58,10 @@ impl ReceiptStatus {
 
     /// Why nothing more may be sent to the address, if that is so.
     #[must_use]
-    pub const fn suppresses(self) -> Option<Reason> {
+    pub const fn suppresses(self) -> Option<SuppressionReason> {
         match self {
-            Self::Bounced => Some(Reason::HardBounce),
-            Self::Stopped => Some(Reason::Stop),
+            Self::Bounced => Some(SuppressionReason::HardBounce),
+            Self::Stopped => Some(SuppressionReason::Stop),
             Self::Delivered | Self::Read | Self::Failed | Self::Resumed => None,
         }
     }

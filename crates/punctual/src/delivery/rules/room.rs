@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 /// The places that are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct SendCapacity {
     /// In all.
     pub messages: usize,
     /// By each channel; a channel that is not named has none.
     pub by_channel: HashMap<String, usize>,
 }
 
-impl Room {
+impl SendCapacity {
     /// Takes the place of one message by this channel; returns whether there was one.
     pub fn take(&mut self, channel: &str) -> bool {
         let Some(left) = self.by_channel.get_mut(channel) else { return false };
@@ -44,7 +44,7 @@ mod tests {
         ];
         for (messages, by_channel, asked, answers) in cases {
             let by_channel = by_channel.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-            let mut room = Room { messages, by_channel };
+            let mut room = SendCapacity { messages, by_channel };
             let said: Vec<&str> =
                 asked.split(' ').map(|channel| if room.take(channel) { "yes" } else { "no" }).collect();
             assert_eq!(said.join(" "), answers, "{messages} in all, asked for {asked}");

@@ -29,7 +29,7 @@ const WORDS: [&str; 4] = ["ok", "transient", "permanent", "timeout"];
 
 /// The answer to one send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Step {
+pub enum ScriptStep {
     /// The sandbox takes the message.
     #[default]
     Ok,
@@ -55,14 +55,14 @@ pub enum Step {
 /// The answers to the next sends, and how long each answer takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    steps: VecDeque<Step>,
+    steps: VecDeque<ScriptStep>,
     latency: Duration,
 }
 
 impl Script {
     /// A script of these steps, each answered at once.
     #[must_use]
-    pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub fn new(steps: impl IntoIterator<Item = ScriptStep>) -> Self {
         Self { steps: steps.into_iter().collect(), latency: Duration::ZERO }
     }
 
@@ -97,7 +97,7 @@ impl Script {
     }
 
     /// Returns the answer to the next send, and its latency.
-    pub fn next_step(&mut self) -> (Step, Duration) {
+    pub fn next_step(&mut self) -> (ScriptStep, Duration) {
         (self.steps.pop_front().unwrap_or_default(), self.latency)
     }
 
@@ -110,13 +110,13 @@ impl Script {
     /// Returns the rest of the script, in the form that [`Script::read`] takes.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
-        let steps: Vec<Value> = self.steps.iter().map(Step::to_json).collect();
+        let steps: Vec<Value> = self.steps.iter().map(ScriptStep::to_json).collect();
         let latency = u64::try_from(self.latency.as_millis()).unwrap_or(u64::MAX);
         Map::from_iter([("script".to_owned(), json!(steps)), ("latencyMs".to_owned(), json!(latency))])
     }
 }
 
-impl Step {
+impl ScriptStep {
     fn to_json(&self) -> Value {
         let with = |word: &str, more: Value| json!({ (word): more });
         match self {
@@ -147,12 +147,12 @@ fn read_latency(part: &DocumentObject<'_>, problems: &mut Problems) -> Duration 
     Duration::from_millis(found.unwrap_or(0))
 }
 
-fn read_steps(list: &DocumentList<'_>, problems: &mut Problems) -> VecDeque<Step> {
+fn read_steps(list: &DocumentList<'_>, problems: &mut Problems) -> VecDeque<ScriptStep> {
     list.iter().filter_map(|(value, path)| read_step(value, path, problems)).collect()
 }
 
 /// Reads a word, or an object of one word and its further fields.
-fn read_step(value: &Value, path: &str, problems: &mut Problems) -> Option<Step> {
+fn read_step(value: &Value, path: &str, problems: &mut Problems) -> Option<ScriptStep> {
     let nothing = Value::Object(Map::new());
     let (word, more) = match value {
         Value::String(word) => (word.as_str(), &nothing),
@@ -171,7 +171,7 @@ fn read_step(value: &Value, path: &str, problems: &mut Problems) -> Option<Step>
     read_word(word, more, path, problems)
 }
 
-fn read_word(word: &str, more: &Value, path: &str, problems: &mut Problems) -> Option<Step> {
+fn read_word(word: &str, more: &Value, path: &str, problems: &mut Problems) -> Option<ScriptStep> {
     let known: &[&str] = match word {
         "ok" => &[],
         "transient" => &["retryAfter", "error"],
@@ -184,13 +184,13 @@ fn read_word(word: &str, more: &Value, path: &str, problems: &mut Problems) -> O
     };
     let part = DocumentObject::read(more, &join(path, word), known, problems)?;
     Some(match word {
-        "transient" => Step::Transient {
+        "transient" => ScriptStep::Transient {
             retry_after: part.duration("retryAfter", problems),
             error: read_error(&part, problems),
         },
-        "permanent" => Step::Permanent { error: read_error(&part, problems) },
-        "timeout" => Step::Timeout { delivered: part.flag("delivered", true, problems) },
-        _ => Step::Ok,
+        "permanent" => ScriptStep::Permanent { error: read_error(&part, problems) },
+        "timeout" => ScriptStep::Timeout { delivered: part.flag("delivered", true, problems) },
+        _ => ScriptStep::Ok,
     })
 }
 
@@ -216,11 +216,11 @@ mod tests {
         let mut script =
             read(&json!({"script": ["transient", "permanent", "timeout", "ok"], "latencyMs": 5}));
         let wants = [
-            Step::Transient { retry_after: None, error: None },
-            Step::Permanent { error: None },
-            Step::Timeout { delivered: true },
-            Step::Ok,
-            Step::Ok,
+            ScriptStep::Transient { retry_after: None, error: None },
+            ScriptStep::Permanent { error: None },
+            ScriptStep::Timeout { delivered: true },
+            ScriptStep::Ok,
+            ScriptStep::Ok,
         ];
         for want in wants {
             assert_eq!(script.next_step(), (want, Duration::from_millis(5)));

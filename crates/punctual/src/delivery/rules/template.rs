@@ -1,10 +1,10 @@
 //! Templates: texts with placeholders, parsed once and rendered many times.
 //!
 //! `{{key}}` stands for a value, in upper or lower case; `{{key | upper}}` passes it through filters; `\{{`
-//! is two braces. A key is a path into what is known ([`Values`]): `guest.phone`, or joined, `guestPhone`.
-//! Values are escaped for where they go ([`Target`]).
+//! is two braces. A key is a path into what is known ([`TemplateValues`]): `guest.phone`, or joined, `guestPhone`.
+//! Values are escaped for where they go ([`TextTarget`]).
 //!
-//! Rendering never fails. A placeholder without a value is empty or left as it stands ([`Missing`]), a value
+//! Rendering never fails. A placeholder without a value is empty or left as it stands ([`MissingValuePolicy`]), a value
 //! that a filter cannot read goes through as it is, one that is too long is cut; each with a warning. Not
 //! promised: that an address from a value is safe to click. HTML is escaped, its attributes are not
 //! understood.
@@ -24,13 +24,13 @@ pub mod segments;
 pub mod set;
 pub mod values;
 
-pub use crate::delivery::rules::template::choose::Wanted;
-pub use crate::delivery::rules::template::definition::{Definition, Scope};
-pub use crate::delivery::rules::template::known::Known;
-pub use crate::delivery::rules::template::parse::Wrong;
+pub use crate::delivery::rules::template::choose::TemplateQuery;
+pub use crate::delivery::rules::template::definition::{TemplateDefinition, TemplateScope};
+pub use crate::delivery::rules::template::known::KnownNames;
+pub use crate::delivery::rules::template::parse::TemplateProblem;
 pub use crate::delivery::rules::template::provider::ProviderTemplate;
 pub use crate::delivery::rules::template::set::{MessageTemplate, TemplateSet};
-pub use crate::delivery::rules::template::values::{Missing, Values};
+pub use crate::delivery::rules::template::values::{MissingValuePolicy, TemplateValues};
 
 use crate::base::document::quote;
 use crate::base::limits;
@@ -39,7 +39,7 @@ use std::borrow::Cow;
 
 /// Where a rendered text goes, and so how values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum TextTarget {
     /// Plain text: values as they are.
     Text,
     /// One line, such as a subject: line breaks in values become spaces.
@@ -50,7 +50,7 @@ pub enum Target {
 
 /// A text that was rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedText {
     /// The text.
     pub text: String,
     /// Values that were missing or did not fit, a sentence each.
@@ -68,7 +68,7 @@ pub struct Rendered {
 /// assert_eq!(made.text, "Hello Ada &amp; Co, see https://example.org");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct TextTemplate {
     parts: Vec<Part>,
     /// How long the words between the placeholders are, in bytes.
     fixed_bytes: usize,
@@ -88,12 +88,12 @@ struct Placeholder {
     written: String,
 }
 
-impl Template {
+impl TextTemplate {
     /// Reads a text.
     ///
     /// # Errors
     /// Everything that is wrong with it, by line and column.
-    pub fn parse(text: &str) -> Result<Self, Vec<Wrong>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<TemplateProblem>> {
         let parts = parse::parts(text)?;
         let bytes = |part: &Part| if let Part::Words(words) = part { words.len() } else { 0 };
         let fixed_bytes = parts.iter().map(bytes).sum();
@@ -136,8 +136,8 @@ impl Template {
 
     /// Fills in the values, in a locale's forms of dates, numbers and money.
     #[must_use]
-    pub fn render(&self, values: &Values<'_>, target: Target, locale: &str) -> Rendered {
-        let mut made = Rendered::default();
+    pub fn render(&self, values: &TemplateValues<'_>, target: TextTarget, locale: &str) -> RenderedText {
+        let mut made = RenderedText::default();
         made.text.reserve(self.fixed_bytes + self.fixed_bytes / 2);
         // The words are always there; values share what room is left.
         let mut room = limits::RENDERED_BYTES_MAX.saturating_sub(self.fixed_bytes);
@@ -165,13 +165,13 @@ impl Template {
 impl Placeholder {
     fn value<'v>(
         &'v self,
-        values: &'v Values<'_>,
+        values: &'v TemplateValues<'_>,
         locale: &str,
         names: &mut usize,
         warnings: &mut Vec<String>,
     ) -> Cow<'v, str> {
         let mut warn = |said: &str| self.warn(said, warnings);
-        let mut found = values.get(&self.key, names).and_then(values::Found::text);
+        let mut found = values.get(&self.key, names).and_then(values::ResolvedValue::text);
         match &mut found {
             Some(text) => cut(text, &mut warn),
             None if values.holds_more(&self.key, names) => warn("is an object: name what is in it"),
@@ -184,8 +184,8 @@ impl Placeholder {
         found.unwrap_or_else(|| {
             warn("has no value");
             match values.missing_as() {
-                Missing::Empty => Cow::Borrowed(""),
-                Missing::AsWritten => Cow::Borrowed(&self.written),
+                MissingValuePolicy::Empty => Cow::Borrowed(""),
+                MissingValuePolicy::AsWritten => Cow::Borrowed(&self.written),
             }
         })
     }
@@ -210,16 +210,16 @@ fn cut(text: &mut Cow<'_, str>, warn: &mut impl FnMut(&str)) {
 
 /// Adds a value, escaped. Control characters are left out of a message, and characters that turn the
 /// direction of the text around a value are left out of a value.
-fn push(out: &mut String, value: &str, target: Target) {
+fn push(out: &mut String, value: &str, target: TextTarget) {
     for c in value.chars() {
         match (c, target) {
-            ('&', Target::Html) => out.push_str("&amp;"),
-            ('<', Target::Html) => out.push_str("&lt;"),
-            ('>', Target::Html) => out.push_str("&gt;"),
-            ('"', Target::Html) => out.push_str("&quot;"),
-            ('\'', Target::Html) => out.push_str("&#39;"),
-            ('\n' | '\t', Target::Text | Target::Html) => out.push(c),
-            ('\u{2028}' | '\u{2029}', Target::Line) => out.push(' '),
+            ('&', TextTarget::Html) => out.push_str("&amp;"),
+            ('<', TextTarget::Html) => out.push_str("&lt;"),
+            ('>', TextTarget::Html) => out.push_str("&gt;"),
+            ('"', TextTarget::Html) => out.push_str("&quot;"),
+            ('\'', TextTarget::Html) => out.push_str("&#39;"),
+            ('\n' | '\t', TextTarget::Text | TextTarget::Html) => out.push(c),
+            ('\u{2028}' | '\u{2029}', TextTarget::Line) => out.push(' '),
             ('\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}', _) => {}
             (c, _) if c.is_control() => out.push(' '),
             (c, _) => out.push(c),

@@ -12,11 +12,11 @@ use serde_json::json;
 
 /// The key that tokens of one database are sealed with. Never shown.
 #[derive(Clone, Copy)]
-pub struct Secret(SealingKey);
+pub struct UnsubscribeSecret(SealingKey);
 
 /// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct UnsubscribeLink {
     /// The tenant of the recipient.
     pub tenant: Tenant,
     /// The address, as consent compares it.
@@ -32,13 +32,13 @@ pub struct Link {
 /// The longest token that is looked at, in characters; none that is made is as long.
 const TOKEN_CHARS_MAX: usize = 4_000;
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for UnsubscribeSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
 }
 
-impl Secret {
+impl UnsubscribeSecret {
     /// A secret of random bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
@@ -47,18 +47,18 @@ impl Secret {
 
     /// The token of a link.
     #[must_use]
-    pub fn seal(&self, link: &Link) -> String {
+    pub fn seal(&self, link: &UnsubscribeLink) -> String {
         let parts = json!([link.tenant.id(), link.address, link.channel, link.kind, link.locale]);
         base64::encode(&self.0.seal(parts.to_string().as_bytes()))
     }
 
     /// Returns the link of a token; `None` if the text is not a token of this database.
     #[must_use]
-    pub fn open(&self, token: &str) -> Option<Link> {
+    pub fn open(&self, token: &str) -> Option<UnsubscribeLink> {
         let sealed = (token.len() <= TOKEN_CHARS_MAX).then(|| base64::decode(token))??;
         let text = self.0.open(&sealed)?;
         let (tenant, address, channel, kind, locale): Parts = serde_json::from_slice(&text).ok()?;
-        Some(Link { tenant: Tenant::from_row(tenant), address, channel, kind, locale })
+        Some(UnsubscribeLink { tenant: Tenant::from_row(tenant), address, channel, kind, locale })
     }
 }
 
@@ -78,8 +78,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn link(address: &str) -> Link {
-        Link {
+    fn link(address: &str) -> UnsubscribeLink {
+        UnsubscribeLink {
             tenant: Tenant::DEFAULT,
             address: address.into(),
             channel: "email".into(),
@@ -91,21 +91,21 @@ mod tests {
     /// NTF-18: a token reveals its recipient to this engine only.
     #[test]
     fn ntf_18_a_token_opens_to_its_link_and_shows_nothing() {
-        let secret = Secret::new([7; 32]);
+        let secret = UnsubscribeSecret::new([7; 32]);
         let token = secret.seal(&link("ana@example.org"));
         assert_eq!(secret.open(&token), Some(link("ana@example.org")));
         assert_eq!(token, secret.seal(&link("ana@example.org")), "the same link has one token");
         let shown = String::from_utf8_lossy(&base64::decode(&token).unwrap()).into_owned();
         assert!(!shown.contains("ana") && !shown.contains("email"), "{shown}");
         assert_ne!(token[..20], secret.seal(&link("bob@example.org"))[..20]);
-        assert_eq!(Secret::new([8; 32]).open(&token), None, "another database's");
+        assert_eq!(UnsubscribeSecret::new([8; 32]).open(&token), None, "another database's");
         assert_eq!(format!("{secret:?}"), "Secret");
     }
 
     /// NTF-18: a token cannot be forged, by changing one or from nothing.
     #[test]
     fn ntf_18_a_touched_token_opens_to_nothing() {
-        let secret = Secret::new([7; 32]);
+        let secret = UnsubscribeSecret::new([7; 32]);
         let token = secret.seal(&link("ana@example.org"));
         for at in 0..token.len() {
             let mut bytes = token.clone().into_bytes();
@@ -126,8 +126,8 @@ mod tests {
             address in "[^\\p{Cc}]{0,320}",
             kind in proptest::option::of("[^\\p{Cc}]{0,255}"),
         ) {
-            let secret = Secret::new([9; 32]);
-            let link = Link { kind, locale: None, ..link(&address) };
+            let secret = UnsubscribeSecret::new([9; 32]);
+            let link = UnsubscribeLink { kind, locale: None, ..link(&address) };
             prop_assert_eq!(secret.open(&secret.seal(&link)), Some(link));
         }
     }

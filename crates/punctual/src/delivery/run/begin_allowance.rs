@@ -1,8 +1,8 @@
 //! Which deliveries may be begun as they are written.
 
-use crate::delivery::rules::room::Room;
+use crate::delivery::rules::room::SendCapacity;
 use crate::delivery::run::context::DeliveryContext;
-use crate::delivery::store::deliveries::begin::Start;
+use crate::delivery::store::deliveries::begin::BeginRequest;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::run::database_clock::DatabaseClock;
 use crate::queue::run::executor::WorkRound;
@@ -41,8 +41,9 @@ impl BeginAllowance {
         &self,
         context: &DeliveryContext,
         channels: impl Iterator<Item = &'c String>,
-    ) -> Start {
-        let mut room = Room { messages: self.claims.saturating_mul(self.batch), ..Room::default() };
+    ) -> BeginRequest {
+        let mut room =
+            SendCapacity { messages: self.claims.saturating_mul(self.batch), ..SendCapacity::default() };
         let now = self.clock.now();
         for channel in channels {
             if room.by_channel.contains_key(channel) || self.awaited.contains(channel) {
@@ -54,6 +55,6 @@ impl BeginAllowance {
         }
         let terms = context.send_terms(room.by_channel.keys());
         let (owner, lease) = (context.worker.owner.clone(), context.worker.lease);
-        Start { owner, lease, batch: self.batch, room, terms }
+        BeginRequest { owner, lease, batch: self.batch, room, terms }
     }
 }

@@ -55,14 +55,14 @@ pub struct RenderedMessage {
 
 /// A provider took it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedMessage {
     /// The provider's id of the message, if it gives any.
     pub message_id: Option<String>,
     /// The provider's answer, for the log: in part, without secrets and addresses.
     pub answer: Option<String>,
 }
 
-impl Accepted {
+impl AcceptedMessage {
     /// The same without zero characters, which PostgreSQL does not take: one strange answer must not prevent
     /// the outcomes of its neighbours from being stored.
     #[must_use]
@@ -74,7 +74,7 @@ impl Accepted {
 
 /// A provider did not take it, or did not say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotSent {
+pub enum SendError {
     /// The send failed, and a later try may succeed.
     Transient {
         /// The error.
@@ -100,16 +100,16 @@ pub enum NotSent {
 }
 
 /// The answer of a channel.
-pub type Sent = Result<Accepted, NotSent>;
+pub type ChannelResult = Result<AcceptedMessage, SendError>;
 
 /// A send in flight.
-pub type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
+pub type SendFuture = Pin<Box<dyn Future<Output = ChannelResult> + Send>>;
 
 /// A way to reach people. Async closures are channels:
 /// `|message: Arc<RenderedMessage>| async move { Ok(Accepted::default()) }`.
 pub trait Channel: Send + Sync + 'static {
     /// Sends one message. A repeated call with the same idempotency key must be safe.
-    fn send(&self, message: Arc<RenderedMessage>) -> Sending;
+    fn send(&self, message: Arc<RenderedMessage>) -> SendFuture;
 
     /// The name of the provider behind it, for the log; none if it is code of the host's own.
     fn provider(&self) -> Option<&str> {
@@ -127,9 +127,9 @@ pub trait Channel: Send + Sync + 'static {
 impl<F, Fut> Channel for F
 where
     F: Fn(Arc<RenderedMessage>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Sent> + Send + 'static,
+    Fut: Future<Output = ChannelResult> + Send + 'static,
 {
-    fn send(&self, message: Arc<RenderedMessage>) -> Sending {
+    fn send(&self, message: Arc<RenderedMessage>) -> SendFuture {
         Box::pin(self(message))
     }
 }

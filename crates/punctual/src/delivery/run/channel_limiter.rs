@@ -63,7 +63,7 @@ pub enum LimiterDecision {
 
 /// The result of a send, as far as its channel is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ChannelReply {
     /// The provider works: it took the message, or refused this message for good.
     Answered,
     /// The provider does not work: no connection, no answer, or an error of its own.
@@ -359,13 +359,13 @@ impl SendPermit {
     }
 
     /// Reports the result of the send, at this time.
-    pub fn settle(self, now: Timestamp, ending: Ending) {
+    pub fn settle(self, now: Timestamp, ending: ChannelReply) {
         let mut inner = self.limiter.lock();
         let now = self.limiter.present(&mut inner, now);
         if let Some(breaker) = &mut inner.breaker {
             match ending {
-                Ending::Answered => breaker.succeeded(),
-                Ending::Failed => breaker.failed(now),
+                ChannelReply::Answered => breaker.succeeded(),
+                ChannelReply::Failed => breaker.failed(now),
             }
         }
     }
@@ -463,7 +463,7 @@ mod tests {
         let (first, second) = (go(&limiter, 0), go(&limiter, 0));
         assert!(matches!(limiter.may_send(at(0)), LimiterDecision::WaitForOne));
         assert_eq!(limiter.room(at(0)), 0);
-        first.settle(at(1), Ending::Answered);
+        first.settle(at(1), ChannelReply::Answered);
         let third = go(&limiter, 1);
         drop((second, third));
         assert_eq!(limiter.room(at(1)), 2);
@@ -474,14 +474,14 @@ mod tests {
     fn ntf_17_a_channel_that_is_down_is_probed_and_then_drained_at_its_rate() {
         let limiter = limiter(Some(2), None, 2);
         for _ in 0..2 {
-            go(&limiter, 0).settle(at(0), Ending::Failed);
+            go(&limiter, 0).settle(at(0), ChannelReply::Failed);
         }
         assert!(limiter.is_closed());
         let mut probes = 0;
         for second in 0..3_600 {
             if let LimiterDecision::Go(permit) = limiter.may_send(at(second * 1_000)) {
                 probes += 1;
-                permit.settle(at(second * 1_000), Ending::Failed);
+                permit.settle(at(second * 1_000), ChannelReply::Failed);
             }
         }
         assert_eq!(probes, 119, "an hour of probes, one each half minute");
@@ -490,7 +490,7 @@ mod tests {
             (0, 1),
             "room for the probe alone"
         );
-        go(&limiter, 3_600_000).settle(at(3_600_100), Ending::Answered);
+        go(&limiter, 3_600_000).settle(at(3_600_100), ChannelReply::Answered);
         assert!(!limiter.is_closed());
         let _second = go(&limiter, 3_600_200);
         waits(&limiter, 3_600_300, 3_601_000);
@@ -503,11 +503,11 @@ mod tests {
     fn ntf_17_a_sender_that_is_behind_another_gets_no_more_than_its_share() {
         let limiter = limiter(Some(2), None, 2);
         for _ in 0..2 {
-            go(&limiter, 900).settle(at(900), Ending::Answered);
+            go(&limiter, 900).settle(at(900), ChannelReply::Answered);
         }
         waits(&limiter, 100, 1_900);
         for _ in 0..2 {
-            go(&limiter, 2_900).settle(at(2_100), Ending::Failed);
+            go(&limiter, 2_900).settle(at(2_100), ChannelReply::Failed);
         }
         waits(&limiter, 32_800, 32_900);
         assert!(go(&limiter, 32_900).is_probe());
@@ -519,10 +519,10 @@ mod tests {
         let one = LimiterSettings { per_second: Some(1), ..LimiterSettings::of("sms:a") };
         let limiters = ChannelLimiters::new(HashMap::from([("sms:a".to_owned(), one)]));
         for _ in 0..50 {
-            go(&limiters.of("memory:sms"), 0).settle(at(0), Ending::Failed);
-            go(&limiters.of("sms:b"), 0).settle(at(0), Ending::Answered);
+            go(&limiters.of("memory:sms"), 0).settle(at(0), ChannelReply::Failed);
+            go(&limiters.of("sms:b"), 0).settle(at(0), ChannelReply::Answered);
         }
-        go(&limiters.of("sms:a"), 0).settle(at(0), Ending::Answered);
+        go(&limiters.of("sms:a"), 0).settle(at(0), ChannelReply::Answered);
         waits(&limiters.of("sms:a"), 1, 1_000);
         assert_eq!(LimiterSettings::of("memory:x").breaker, None);
         assert_eq!(LimiterSettings::of("sms:x").breaker.unwrap().failures, 20);

@@ -4,8 +4,8 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::consent::address::normal;
-use crate::delivery::rules::consent::{ConsentQuestion, Verdict, channel_kind};
-use crate::delivery::rules::unsubscribe::{Link, Secret};
+use crate::delivery::rules::consent::{ConsentDecision, ConsentQuestion, channel_kind};
+use crate::delivery::rules::unsubscribe::{UnsubscribeLink, UnsubscribeSecret};
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
 use crate::delivery::store::consent::Consent;
@@ -13,7 +13,7 @@ use crate::delivery::store::deliveries::{NO_RECIPIENT, QUIET_HOURS};
 
 /// The recipients of one claim.
 #[derive(Debug, Default)]
-pub struct Recipients {
+pub struct ClaimRecipients {
     consent: Consent,
     links: UnsubscribeLinks,
 }
@@ -25,14 +25,14 @@ enum UnsubscribeLinks {
     #[default]
     None,
     /// Links that work.
-    Sealed(Secret),
+    Sealed(UnsubscribeSecret),
     /// The address without a token, in a forecast: it makes no links, and writes no secret for them.
     Foreseen,
 }
 
 /// One message to one of the recipients.
 #[derive(Clone, Copy, Debug)]
-pub struct To<'a> {
+pub struct MessageRecipient<'a> {
     /// The tenant of the message.
     pub tenant: Tenant,
     /// The address, however it is written.
@@ -43,7 +43,7 @@ pub struct To<'a> {
     pub kind: &'a str,
 }
 
-impl Recipients {
+impl ClaimRecipients {
     /// Reads what is known of these.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Recipients {
 
     /// Whether, how and when an address may be sent something.
     #[must_use]
-    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> Verdict {
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> ConsentDecision {
         self.consent.verdict(tenant, address, asked)
     }
 
@@ -91,15 +91,15 @@ impl Recipients {
         address: impl FnOnce(&str) -> Option<String>,
     ) -> GateDecision {
         match self.verdict(tenant, to, asked) {
-            Verdict::Send => GateDecision::Deliver,
-            Verdict::Suppressed(why) => {
+            ConsentDecision::Send => GateDecision::Deliver,
+            ConsentDecision::Suppressed(why) => {
                 GateDecision::Drop { reason: why.word().to_owned(), said: why.to_string() }
             }
-            Verdict::ShiftTo(until) => {
+            ConsentDecision::ShiftTo(until) => {
                 let said = format!("{QUIET_HOURS}: it is quiet where the recipient is until {until}");
                 GateDecision::Delay { until, said }
             }
-            Verdict::UseChannel(channel) => {
+            ConsentDecision::UseChannel(channel) => {
                 let channel = context.channels.reach(&channel);
                 match address(&channel) {
                     Some(address) => GateDecision::Redirect { channel, address },
@@ -121,14 +121,19 @@ impl Recipients {
     /// Returns the link that unsubscribes this address from messages of this kind; in a forecast, one with
     /// `{token}` in it.
     #[must_use]
-    pub fn unsubscribe_url(&self, context: &DeliveryContext, to: &To<'_>, locale: &str) -> Option<String> {
+    pub fn unsubscribe_url(
+        &self,
+        context: &DeliveryContext,
+        to: &MessageRecipient<'_>,
+        locale: &str,
+    ) -> Option<String> {
         let url = context.unsubscribe_url.as_ref()?;
         let secret = match &self.links {
             UnsubscribeLinks::None => return None,
             UnsubscribeLinks::Sealed(secret) => secret,
             UnsubscribeLinks::Foreseen => return Some(url.clone()),
         };
-        let token = secret.seal(&Link {
+        let token = secret.seal(&UnsubscribeLink {
             tenant: to.tenant,
             address: normal(to.address),
             channel: channel_kind(to.channel),

@@ -7,8 +7,8 @@ use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::run::channel::Channels;
 use crate::delivery::run::channel_limiter::ChannelLimiters;
 use crate::delivery::run::channel_shares::ShareHolder;
-use crate::delivery::run::kinds::Kinds;
-use crate::delivery::run::templates::Templates;
+use crate::delivery::run::kinds::EntryKinds;
+use crate::delivery::run::templates::TemplateCache;
 use crate::flow::run::event_kinds::EventKinds;
 use crate::queue::run::context::{BatchGuard, WorkerContext};
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ pub struct DeliveryContext {
     /// The channels.
     pub channels: Channels,
     /// The kinds of entries.
-    pub kinds: Kinds,
+    pub kinds: EntryKinds,
     /// The message templates.
-    pub templates: Templates,
+    pub templates: TemplateCache,
     /// The kinds of events.
     pub event_kinds: EventKinds,
     /// How often each channel may be used, and whether it works.

@@ -22,11 +22,13 @@ use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
 use crate::database::planted::PlantedBug;
-use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sending, Sent};
-use crate::delivery::run::channel_limiter::{Ending as PermitEnd, LimiterDecision, SendPermit};
+use crate::delivery::run::channel::{
+    AcceptedMessage, Channel, ChannelResult, RenderedMessage, SendError, SendFuture,
+};
+use crate::delivery::run::channel_limiter::{ChannelReply as PermitEnd, LimiterDecision, SendPermit};
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
-use crate::delivery::run::kinds::{Planner, Rendered, Renderer};
-use crate::delivery::run::send_outcome::{Answer, doubted, no_channel};
+use crate::delivery::run::kinds::{Planner, RenderOutcome, Renderer};
+use crate::delivery::run::send_outcome::{TryAnswer, doubted, no_channel};
 use crate::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, DueDelivery, SettledDelivery,
 };
@@ -49,7 +51,7 @@ pub(crate) const RENEW_SHARE: u32 = 3;
 const INSIST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A delivery whose message is out.
-struct Out {
+struct InFlightDelivery {
     due: DueDelivery,
     permit: SendPermit,
     renderer: Arc<dyn Renderer>,
@@ -76,8 +78,8 @@ pub struct DeliveryBatch {
     loaded: usize,
     /// Deliveries of the current window that must not be sent.
     stopped: HashSet<DeliveryId>,
-    out: JoinSet<Sent>,
-    sends: HashMap<Id, Out>,
+    out: JoinSet<ChannelResult>,
+    sends: HashMap<Id, InFlightDelivery>,
     ended: Vec<SettledDelivery>,
     counts: WorkCounts,
     lost: bool,
@@ -290,7 +292,7 @@ impl DeliveryBatch {
         &self,
         renderer: &dyn Renderer,
         due: &DueDelivery,
-    ) -> std::result::Result<(Rendered, Arc<dyn Channel>), Box<DeliveryOutcome>> {
+    ) -> std::result::Result<(RenderOutcome, Arc<dyn Channel>), Box<DeliveryOutcome>> {
         let key = &due.delivery.channel;
         if due.lost {
             let policy = self.context.policy(key);
@@ -329,14 +331,14 @@ impl DeliveryBatch {
             LimiterDecision::Go(permit) => {
                 due.provider = Some(self.context.channels.provider_of(&message.channel).to_owned());
                 let renderer = Arc::clone(renderer);
-                self.begin(channel.send(Arc::new(message)), Out { due, permit, renderer });
+                self.begin(channel.send(Arc::new(message)), InFlightDelivery { due, permit, renderer });
             }
             // The delivery goes back to its place: no process claims it before the limiter has room again.
             _ => self.put_back(due),
         }
     }
 
-    fn begin(&mut self, mut sending: Sending, out: Out) {
+    fn begin(&mut self, mut sending: SendFuture, out: InFlightDelivery) {
         // Many channels answer at once; only one that does not is worth a task of its own.
         let limiter = self.context.limiters.of(&out.due.delivery.channel);
         if let Some(sent) = at_once(&mut sending) {
@@ -346,17 +348,17 @@ impl DeliveryBatch {
         limiter.note_answer(false);
         let sending = async move {
             let sent = tokio::time::timeout(SEND_TIMEOUT, sending);
-            sent.await.unwrap_or_else(|_| Err(NotSent::NoAnswer { error: no_answer() }))
+            sent.await.unwrap_or_else(|_| Err(SendError::NoAnswer { error: no_answer() }))
         };
         let id = self.out.spawn(sending).id();
         self.sends.insert(id, out);
     }
 
-    fn note(&mut self, done: std::result::Result<(Id, Sent), tokio::task::JoinError>) {
+    fn note(&mut self, done: std::result::Result<(Id, ChannelResult), tokio::task::JoinError>) {
         let (id, sent) = match done {
             Ok((id, sent)) => (id, sent),
             Err(error) => {
-                (error.id(), Err(NotSent::Unknown { error: format!("the channel broke: {error}") }))
+                (error.id(), Err(SendError::Unknown { error: format!("the channel broke: {error}") }))
             }
         };
         if let Some(out) = self.sends.remove(&id) {
@@ -364,14 +366,21 @@ impl DeliveryBatch {
         }
     }
 
-    fn note_answer(&mut self, Out { due, permit, renderer }: Out, sent: Sent) {
+    fn note_answer(
+        &mut self,
+        InFlightDelivery { due, permit, renderer }: InFlightDelivery,
+        sent: ChannelResult,
+    ) {
         match &sent {
             Ok(_) => self.counts.sent += 1,
             Err(_) => self.counts.send_failures += 1,
         }
-        let answered = matches!(sent, Ok(_) | Err(NotSent::Permanent { .. }));
-        let answer =
-            Answer { sent: sent.map(Accepted::fit_to_keep), probe: permit.is_probe(), now: self.now() };
+        let answered = matches!(sent, Ok(_) | Err(SendError::Permanent { .. }));
+        let answer = TryAnswer {
+            sent: sent.map(AcceptedMessage::fit_to_keep),
+            probe: permit.is_probe(),
+            now: self.now(),
+        };
         permit.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
         let policy = self.context.policy(&due.delivery.channel);
         let fallback = || renderer.fallback(&self.context, &due.delivery);
@@ -458,13 +467,13 @@ pub(crate) async fn run_batches(
 
 /// Returns the answer of a channel that answers without waiting. A channel that panics may have sent the
 /// message.
-fn at_once(sending: &mut Sending) -> Option<Sent> {
+fn at_once(sending: &mut SendFuture) -> Option<ChannelResult> {
     let mut noop = Context::from_waker(Waker::noop());
     let polled = catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut noop)));
     match polled {
         Ok(Poll::Ready(sent)) => Some(sent),
         Ok(Poll::Pending) => None,
-        Err(_) => Some(Err(NotSent::Unknown { error: "the channel broke: it panicked".to_owned() })),
+        Err(_) => Some(Err(SendError::Unknown { error: "the channel broke: it panicked".to_owned() })),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
 use crate::delivery::run::delivery_batch::{DeliveryBatch, RENEW_SHARE, run_batches};
 use crate::delivery::run::kinds::{EventPlan, Planner};
 use crate::delivery::run::source_events;
-use crate::delivery::store::deliveries::begin::Start;
+use crate::delivery::store::deliveries::begin::BeginRequest;
 use crate::delivery::store::deliveries::planned_events::{PlannedEvent, PlannedEvents, WriteOutcome};
 use crate::flow::run::source_event::LoadedEvents;
 use crate::queue::rules::attempt::Retry;
@@ -146,11 +146,11 @@ async fn put_off(context: &DeliveryContext, token: Token, ids: Vec<MessageId>, e
 async fn write_all(
     context: &Arc<DeliveryContext>,
     token: &Token,
-    plans: Plans,
-    start: Option<Start>,
+    plans: EventPlans,
+    start: Option<BeginRequest>,
     batches: &mut Vec<DeliveryBatch>,
 ) -> Result<()> {
-    let (asked, Plans { events, payloads }) = (monotonic(), plans);
+    let (asked, EventPlans { events, payloads }) = (monotonic(), plans);
     let written =
         context.store().write_planned_events(token.clone(), Arc::clone(&events), start, random::seed()).await;
     let held = match written {
@@ -210,12 +210,12 @@ fn log_dead(events: &[(Arc<Message>, PlannedEvent)]) {
 }
 
 /// The plans for claimed events, with their payloads in the same order.
-struct Plans {
+struct EventPlans {
     events: PlannedEvents,
     payloads: Vec<Arc<Value>>,
 }
 
-async fn plan_all(context: &DeliveryContext, events: Vec<Message>) -> Result<Plans> {
+async fn plan_all(context: &DeliveryContext, events: Vec<Message>) -> Result<EventPlans> {
     let loaded = LoadedEvents::load(context.store(), &context.event_kinds, events).await?;
     let source = loaded.source_events();
     let mut plans: Vec<Vec<EventPlan>> = source.iter().map(|_| Vec::new()).collect();
@@ -230,7 +230,7 @@ async fn plan_all(context: &DeliveryContext, events: Vec<Message>) -> Result<Pla
         (Arc::new(event), planned)
     };
     let events: Vec<(Arc<Message>, PlannedEvent)> = events.into_iter().zip(plans).map(combine).collect();
-    Ok(Plans { events: events.into(), payloads })
+    Ok(EventPlans { events: events.into(), payloads })
 }
 
 /// Combines the plans of all kinds for an event (the table above).

@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[must_use]
 pub fn pipeline(context: &Arc<DeliveryContext>) -> Vec<Arc<dyn Executor>> {
     let mut all: Vec<Arc<dyn Executor>> =
-        vec![Arc::new(expire::ExpireEntries::new(context)), Arc::new(plan::PlanEvents::new(context))];
+        vec![Arc::new(expire::ExpireExecutor::new(context)), Arc::new(plan::PlanExecutor::new(context))];
     for kind in context.kinds.all() {
-        all.push(Arc::new(advance::AdvanceEntries::new(context, kind)));
+        all.push(Arc::new(advance::AdvanceExecutor::new(context, kind)));
     }
     for kind in context.kinds.all() {
-        all.push(Arc::new(send::SendDeliveries::new(context, kind)));
+        all.push(Arc::new(send::SendExecutor::new(context, kind)));
     }
     all
 }
 
 /// Lets a local executor run one transaction at a time.
 #[derive(Clone, Debug, Default)]
-struct OneAtATime(Arc<AtomicBool>);
+struct LocalTurn(Arc<AtomicBool>);
 
-impl OneAtATime {
+impl LocalTurn {
     fn room(&self, batch: usize) -> usize {
         if self.0.load(Ordering::Relaxed) { 0 } else { batch }
     }
@@ -45,7 +45,7 @@ impl OneAtATime {
 /// A local transaction on its way.
 #[derive(Debug)]
 struct LocalGuard {
-    running: OneAtATime,
+    running: LocalTurn,
     context: Arc<DeliveryContext>,
 }
 

@@ -100,7 +100,7 @@ pub trait Renderer: Send + Sync {
         context: &DeliveryContext,
         due: &DueDelivery,
         now: Timestamp,
-    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>>;
+    ) -> std::result::Result<RenderOutcome, Box<DeliveryOutcome>>;
 
     /// Plans the delivery by another channel, for the case that this delivery's channel refuses it for good.
     fn fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery>;
@@ -121,7 +121,7 @@ pub trait Renderer: Send + Sync {
 
 /// A message that is ready for its channel.
 #[derive(Debug)]
-pub struct Rendered {
+pub struct RenderOutcome {
     /// The message.
     pub message: RenderedMessage,
     /// Placeholders without a value, and other doubts.
@@ -130,9 +130,9 @@ pub struct Rendered {
 
 /// The kinds of a process.
 #[derive(Debug)]
-pub struct Kinds(BTreeMap<EntryKind, Box<dyn Planner>>);
+pub struct EntryKinds(BTreeMap<EntryKind, Box<dyn Planner>>);
 
-impl Kinds {
+impl EntryKinds {
     /// Registers kinds.
     #[must_use]
     pub fn new(planners: Vec<Box<dyn Planner>>) -> Self {

@@ -17,8 +17,8 @@ use crate::base::limits;
 use crate::base::random;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::channel::MEMORY;
-use crate::delivery::rules::script::{Script, Step};
-use crate::delivery::run::channel::{Accepted, Channel, NotSent, RenderedMessage, Sent};
+use crate::delivery::rules::script::{Script, ScriptStep};
+use crate::delivery::run::channel::{AcceptedMessage, Channel, ChannelResult, RenderedMessage, SendError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,12 +41,12 @@ const MESSAGE_BYTES: usize = 512;
 pub struct Sandbox {
     keys: BTreeSet<String>,
     every_memory: bool,
-    room: Arc<Mutex<Room>>,
+    room: Arc<Mutex<MessageBuffer>>,
 }
 
 /// A message that the sandbox took.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
+pub struct SandboxMessage {
     /// Its place in the list: later ones have higher numbers.
     pub number: u64,
     /// The id that the sandbox returned to the sender, unless the send timed out.
@@ -54,21 +54,21 @@ pub struct Received {
     /// The message, without its payload.
     pub message: RenderedMessage,
     /// The answer to the sender.
-    pub outcome: Outcome,
+    pub outcome: SandboxOutcome,
     /// The message id of the first message under the same idempotency key, if this is not the first.
     pub duplicate_of: Option<String>,
 }
 
 /// The answer to the sender of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SandboxOutcome {
     /// The sandbox took the message.
     Sent,
     /// The sandbox did not answer.
     Timeout,
 }
 
-impl Outcome {
+impl SandboxOutcome {
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -81,7 +81,7 @@ impl Outcome {
 
 /// Selects messages; a field that is left open matches all.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct SandboxFilter {
     /// Of this tenant.
     pub tenant: Option<Tenant>,
     /// By this channel.
@@ -94,8 +94,8 @@ pub struct Wanted {
     pub before: Option<u64>,
 }
 
-impl Wanted {
-    fn fits(&self, received: &Received) -> bool {
+impl SandboxFilter {
+    fn fits(&self, received: &SandboxMessage) -> bool {
         let message = &received.message;
         self.tenant.is_none_or(|tenant| tenant == message.tenant)
             && self.channel.as_deref().is_none_or(|key| key == message.channel)
@@ -178,7 +178,7 @@ impl Sandbox {
 
     /// Returns messages, the oldest first, at most `limit`.
     #[must_use]
-    pub fn messages(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
+    pub fn messages(&self, wanted: &SandboxFilter, limit: usize) -> Vec<Arc<SandboxMessage>> {
         let room = self.room();
         let from = room.messages.partition_point(|received| received.number <= wanted.after);
         room.messages.range(from..).filter(|received| wanted.fits(received)).take(limit).cloned().collect()
@@ -186,7 +186,7 @@ impl Sandbox {
 
     /// Returns messages, the newest first, at most `limit`.
     #[must_use]
-    pub fn latest(&self, wanted: &Wanted, limit: usize) -> Vec<Arc<Received>> {
+    pub fn latest(&self, wanted: &SandboxFilter, limit: usize) -> Vec<Arc<SandboxMessage>> {
         self.room()
             .messages
             .iter()
@@ -199,7 +199,7 @@ impl Sandbox {
 
     /// Counts messages.
     #[must_use]
-    pub fn count(&self, wanted: &Wanted) -> usize {
+    pub fn count(&self, wanted: &SandboxFilter) -> usize {
         self.room().messages.iter().filter(|received| wanted.fits(received)).count()
     }
 
@@ -216,17 +216,17 @@ impl Sandbox {
     }
 
     /// Removes messages; returns how many.
-    pub fn clear(&self, wanted: &Wanted) -> usize {
+    pub fn clear(&self, wanted: &SandboxFilter) -> usize {
         self.room().clear(wanted)
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
+    fn room(&self) -> MutexGuard<'_, MessageBuffer> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Channel for Sandbox {
-    fn send(&self, message: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn send(&self, message: Arc<RenderedMessage>) -> Pin<Box<dyn Future<Output = ChannelResult> + Send>> {
         let sandbox = self.clone();
         Box::pin(async move {
             let (latency, sent) = sandbox.room().take(message);
@@ -243,8 +243,8 @@ impl Channel for Sandbox {
 }
 
 #[derive(Debug, Default)]
-struct Room {
-    messages: VecDeque<Arc<Received>>,
+struct MessageBuffer {
+    messages: VecDeque<Arc<SandboxMessage>>,
     bytes: usize,
     /// The message id of the first message that is kept under a tenant's idempotency key.
     firsts: HashMap<(Tenant, String), String>,
@@ -253,32 +253,35 @@ struct Room {
     last: u64,
 }
 
-impl Room {
-    fn take(&mut self, message: Arc<RenderedMessage>) -> (Duration, Sent) {
+impl MessageBuffer {
+    fn take(&mut self, message: Arc<RenderedMessage>) -> (Duration, ChannelResult) {
         let (step, latency) = self.next_step(&message.channel);
         let said = |error: Option<String>, usual: &str| error.unwrap_or_else(|| usual.to_owned());
         let sent = match step {
-            Step::Ok => Ok(Accepted { message_id: Some(self.keep(message, Outcome::Sent)), answer: None }),
-            Step::Transient { retry_after, error } => {
+            ScriptStep::Ok => Ok(AcceptedMessage {
+                message_id: Some(self.keep(message, SandboxOutcome::Sent)),
+                answer: None,
+            }),
+            ScriptStep::Transient { retry_after, error } => {
                 let error = said(error, "the sandbox's script fails this send for now");
-                Err(NotSent::Transient { error, retry_after })
+                Err(SendError::Transient { error, retry_after })
             }
-            Step::Permanent { error } => {
-                Err(NotSent::Permanent { error: said(error, "the sandbox's script refuses this message") })
+            ScriptStep::Permanent { error } => {
+                Err(SendError::Permanent { error: said(error, "the sandbox's script refuses this message") })
             }
-            Step::Timeout { delivered } => {
+            ScriptStep::Timeout { delivered } => {
                 if delivered {
-                    self.keep(message, Outcome::Timeout);
+                    self.keep(message, SandboxOutcome::Timeout);
                 }
-                Err(NotSent::NoAnswer { error: "the sandbox's script does not answer".to_owned() })
+                Err(SendError::NoAnswer { error: "the sandbox's script does not answer".to_owned() })
             }
         };
         (latency, sent)
     }
 
-    fn next_step(&mut self, key: &str) -> (Step, Duration) {
+    fn next_step(&mut self, key: &str) -> (ScriptStep, Duration) {
         let Some(script) = self.scripts.get_mut(key) else {
-            return (Step::Ok, Duration::ZERO);
+            return (ScriptStep::Ok, Duration::ZERO);
         };
         let next = script.next_step();
         if script.is_over() {
@@ -287,7 +290,7 @@ impl Room {
         next
     }
 
-    fn keep(&mut self, message: Arc<RenderedMessage>, outcome: Outcome) -> String {
+    fn keep(&mut self, message: Arc<RenderedMessage>, outcome: SandboxOutcome) -> String {
         let mut message = Arc::unwrap_or_clone(message);
         message.payload = Arc::default();
         self.last += 1;
@@ -298,8 +301,13 @@ impl Room {
             self.firsts.insert(key, message_id.clone());
         }
         self.bytes += bytes(&message);
-        let received =
-            Received { number: self.last, message_id: message_id.clone(), message, outcome, duplicate_of };
+        let received = SandboxMessage {
+            number: self.last,
+            message_id: message_id.clone(),
+            message,
+            outcome,
+            duplicate_of,
+        };
         self.messages.push_back(Arc::new(received));
         self.make_room();
         message_id
@@ -313,14 +321,14 @@ impl Room {
         }
     }
 
-    fn forget(&mut self, gone: &Received) {
+    fn forget(&mut self, gone: &SandboxMessage) {
         self.bytes = self.bytes.saturating_sub(bytes(&gone.message));
         if gone.duplicate_of.is_none() {
             self.firsts.remove(&(gone.message.tenant, gone.message.idempotency_key.clone()));
         }
     }
 
-    fn clear(&mut self, wanted: &Wanted) -> usize {
+    fn clear(&mut self, wanted: &SandboxFilter) -> usize {
         let all = std::mem::take(&mut self.messages);
         let (gone, left): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(|one| wanted.fits(one));
         self.messages = left;

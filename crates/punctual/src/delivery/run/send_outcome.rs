@@ -5,7 +5,7 @@ use crate::base::clock::Timestamp;
 use crate::base::random;
 use crate::delivery::rules::channel::ChannelPolicy;
 use crate::delivery::rules::delivery::PlannedDelivery;
-use crate::delivery::run::channel::{Accepted, NotSent, Sent};
+use crate::delivery::run::channel::{AcceptedMessage, ChannelResult, SendError};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};
 use crate::flow::rules::entry::failure;
 use crate::flow::rules::entry::failure::{FailureDecision, SendFailure};
@@ -16,16 +16,16 @@ const SILENT: SendFailure = SendFailure::Transient { retry_after: None };
 
 /// The answer of a channel.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TryAnswer {
     /// Its words.
-    pub(crate) sent: Sent,
+    pub(crate) sent: ChannelResult,
     /// Whether the channel was known to be down, and this message was to show whether it is so still.
     pub(crate) probe: bool,
     /// When it came.
     pub(crate) now: Timestamp,
 }
 
-impl Answer {
+impl TryAnswer {
     /// Returns the outcome of the delivery; `fallback` is asked where its channel refuses it for good.
     pub(crate) fn ending(
         self,
@@ -35,18 +35,20 @@ impl Answer {
     ) -> DeliveryOutcome {
         let Self { sent, probe, now } = self;
         let next =
-            Next { due, patience: policy.patience.clone().unwrap_or_else(failure::patience), probe, now };
+            NextTry { due, patience: policy.patience.clone().unwrap_or_else(failure::patience), probe, now };
         match sent {
-            Ok(Accepted { message_id, answer }) => DeliveryOutcome::Sent { provider_id: message_id, answer },
-            Err(NotSent::Transient { error, retry_after }) => {
+            Ok(AcceptedMessage { message_id, answer }) => {
+                DeliveryOutcome::Sent { provider_id: message_id, answer }
+            }
+            Err(SendError::Transient { error, retry_after }) => {
                 next.again("transient", SendFailure::Transient { retry_after }, error)
             }
-            Err(NotSent::NoAnswer { error }) if !policy.resends_in_doubt(due.takes_key) => {
+            Err(SendError::NoAnswer { error }) if !policy.resends_in_doubt(due.takes_key) => {
                 DeliveryOutcome::Uncertain { outcome: Some("timeout"), error }
             }
-            Err(NotSent::NoAnswer { error }) => next.again("timeout", SILENT, error),
-            Err(NotSent::Unknown { error }) => next.after_unknown(policy, error),
-            Err(NotSent::Permanent { error }) => {
+            Err(SendError::NoAnswer { error }) => next.again("timeout", SILENT, error),
+            Err(SendError::Unknown { error }) => next.after_unknown(policy, error),
+            Err(SendError::Permanent { error }) => {
                 DeliveryOutcome::Failed { outcome: Some("permanent"), error, fallback: fallback() }
             }
         }
@@ -54,14 +56,14 @@ impl Answer {
 }
 
 /// The next step after a failed try.
-struct Next<'a> {
+struct NextTry<'a> {
     due: &'a DueDelivery,
     patience: RetryPolicy,
     probe: bool,
     now: Timestamp,
 }
 
-impl Next<'_> {
+impl NextTry<'_> {
     fn again(&self, outcome: &'static str, failure: SendFailure, error: String) -> DeliveryOutcome {
         let (tries, seed) = (self.due.item.attempt(), random::seed());
         let verdict = match self.probe {

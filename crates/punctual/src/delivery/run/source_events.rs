@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
 use crate::database::store::Store;
 use crate::delivery::store::deliveries::planned_events::{PlannedEvent, PlannedEvents};
-use crate::delivery::store::deliveries::source_events::Cause;
+use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::flow::run::source_event::payload_of;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct ParsedSourceEvent {
     /// The event, and its entity as far as it is known.
-    pub cause: Cause,
+    pub cause: NotificationCause,
     /// Its payload, parsed.
     pub payload: Arc<Value>,
 }
@@ -37,7 +37,8 @@ pub(crate) async fn read(store: &Store, mut notifications: Vec<EntryId>) -> Resu
     }
     notifications.sort_unstable();
     notifications.dedup();
-    let parsed = |cause: Cause| ParsedSourceEvent { payload: Arc::new(payload_of(&cause.event)), cause };
+    let parsed =
+        |cause: NotificationCause| ParsedSourceEvent { payload: Arc::new(payload_of(&cause.event)), cause };
     let causes = store.causes(notifications).await?;
     Ok(causes.into_iter().map(|(notification, cause)| (notification, parsed(cause))).collect())
 }
@@ -52,7 +53,8 @@ pub(crate) fn filed(
         let (PlannedEvent::Entry(entry), Some(id)) = (filed, by_event.get(&event.id)) else {
             return None;
         };
-        let cause = Cause { event: Arc::clone(event), entity: entry.entity.clone(), by_hand: false };
+        let cause =
+            NotificationCause { event: Arc::clone(event), entity: entry.entity.clone(), by_hand: false };
         Some((*id, ParsedSourceEvent { cause, payload }))
     });
     parsed.collect()

@@ -5,7 +5,7 @@ use crate::base::error::Problems;
 use crate::base::nearest::nearest;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
-use crate::delivery::rules::template::{Known, MessageTemplate};
+use crate::delivery::rules::template::{KnownNames, MessageTemplate};
 use crate::flow::rules::event_kind::EventKind;
 use crate::flow::run::event_kinds::EventKindSet;
 
@@ -37,8 +37,8 @@ impl EventKindSet {
 
     /// The names that texts of an event type of our own can use: its own ones, and those that templates of
     /// any event kind can use, because each of them may begin a survey. So may an event without a definition.
-    fn known_of(&self, own: &OwnEventType) -> Known {
-        let mut known = Known::always(own.keys);
+    fn known_of(&self, own: &OwnEventType) -> KnownNames {
+        let mut known = KnownNames::always(own.keys);
         let prefixes = ["", own.payload];
         EventKind::undefined().add_names(&mut known, &prefixes);
         for kind in self.names().filter_map(|name| self.get(name)) {

@@ -15,8 +15,8 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
 use crate::database::store::Store;
-use crate::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
-use crate::delivery::store::templates::{Active, Template};
+use crate::delivery::rules::template::{MessageTemplate, TemplateDefinition, TemplateSet};
+use crate::delivery::store::templates::{ActiveTemplates, StoredTemplate};
 use crate::flow::run::keeper::CachedByStamp;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// The templates that this process has seen.
 #[derive(Debug)]
-pub struct Templates {
+pub struct TemplateCache {
     keeper: CachedByStamp<(Tenant, String), TemplateSet>,
     versions: Mutex<VersionMap>,
 }
@@ -47,13 +47,13 @@ impl TemplateVersions {
     }
 }
 
-impl Default for Templates {
+impl Default for TemplateCache {
     fn default() -> Self {
         Self::new(limits::TEMPLATES_FRESH)
     }
 }
 
-impl Templates {
+impl TemplateCache {
     /// Templates that are looked at again when they were last looked at longer than `fresh` ago. Zero
     /// asks each time, as it must be where time stands still between two changes.
     #[must_use]
@@ -111,7 +111,7 @@ impl Templates {
     }
 }
 
-fn compile_one(id: TemplateId, version: u32, definition: Definition) -> Option<MessageTemplate> {
+fn compile_one(id: TemplateId, version: u32, definition: TemplateDefinition) -> Option<MessageTemplate> {
     match definition.compile() {
         Ok(texts) => Some(MessageTemplate { id, version, definition, texts }),
         Err(error) => {
@@ -122,11 +122,11 @@ fn compile_one(id: TemplateId, version: u32, definition: Definition) -> Option<M
 }
 
 /// Stored templates were checked; one that cannot be read all the same is left out and logged.
-fn compile(active: Active) -> TemplateSet {
-    let Active { templates, known, default_locale, time_zone, .. } = active;
+fn compile(active: ActiveTemplates) -> TemplateSet {
+    let ActiveTemplates { templates, known, default_locale, time_zone, .. } = active;
     let zone = Zone::find(&time_zone).unwrap_or_else(|_| Zone::utc());
     let templates = templates.into_iter().filter_map(|template| {
-        let Template { id, version, definition, .. } = template;
+        let StoredTemplate { id, version, definition, .. } = template;
         compile_one(id, version, definition)
     });
     TemplateSet { templates: templates.collect(), known, default_locale, zone }

@@ -58,15 +58,15 @@ const RELEASE: &str =
 const AMOUNT_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// What is reserved for a process.
-struct Reserved {
+struct ReservedShare {
     holder: String,
     amounts: ShareAmounts,
     is_leased: bool,
 }
 
-fn read(row: &Row) -> Result<Reserved> {
+fn read(row: &Row) -> Result<ReservedShare> {
     let amounts = ShareAmounts { per_second: row.count(1)?, in_flight: row.count(2)? };
-    Ok(Reserved { holder: row.text(0)?, amounts, is_leased: row.flag(3)? })
+    Ok(ReservedShare { holder: row.text(0)?, amounts, is_leased: row.flag(3)? })
 }
 
 async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<Option<ShareAmounts>> {
@@ -82,7 +82,7 @@ async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<Option<ShareAmount
     tx.execute(DROP_OVER, params![channel, now.minus(SHARE_SETTLED_AFTER)]).await?;
     let rows = tx.query(RESERVED, params![channel, now]).await?;
     let rows = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
-    let (mine, others): (Vec<Reserved>, Vec<Reserved>) =
+    let (mine, others): (Vec<ReservedShare>, Vec<ReservedShare>) =
         rows.into_iter().partition(|row| row.holder == request.holder);
     let granted = grant(request.limit, members(&others, &request.holder), sum(&others));
     let mine = sum(&mine);
@@ -95,14 +95,14 @@ async fn lease(tx: &mut Tx, request: &ShareRequest) -> Result<Option<ShareAmount
     Ok(Some(granted))
 }
 
-fn members(others: &[Reserved], holder: &str) -> ShareMembers {
+fn members(others: &[ReservedShare], holder: &str) -> ShareMembers {
     let here = || others.iter().filter(|other| other.is_leased);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let before = here().filter(|other| other.holder.as_str() < holder).count();
     ShareMembers { count: count(here().count()).saturating_add(1), before: count(before) }
 }
 
-fn sum(rows: &[Reserved]) -> ShareAmounts {
+fn sum(rows: &[ReservedShare]) -> ShareAmounts {
     rows.iter().fold(ShareAmounts::default(), |sum, row| sum.with(row.amounts, u32::saturating_add))
 }
 

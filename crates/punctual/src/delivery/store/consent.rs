@@ -10,10 +10,10 @@ mod links;
 mod preferences;
 pub(crate) mod suppressions;
 
-pub use crate::delivery::store::consent::links::LinkStanding;
-pub use crate::delivery::store::consent::preferences::{Kept, KeptPreferences, KeptSettings};
+pub use crate::delivery::store::consent::links::LinkStatus;
+pub use crate::delivery::store::consent::preferences::{StoredDocument, StoredPreferences, StoredSettings};
 pub use crate::delivery::store::consent::suppressions::{
-    Lifted, NewSuppression, Suppression, SuppressionFilter,
+    LiftOutcome, NewSuppression, Suppression, SuppressionFilter,
 };
 
 use crate::base::error::{Error, Problems, Result};
@@ -24,7 +24,8 @@ use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::consent::address::normal;
 use crate::delivery::rules::consent::{
-    ConsentQuestion, House, Preferences, Reason, Scope, Settings, Standing, Verdict, decide,
+    AddressConsent, ConsentContext, ConsentDecision, ConsentQuestion, ConsentScope, RecipientPreferences,
+    SuppressionReason, TenantSettings, decide,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,19 +39,19 @@ macro_rules! has_consent {
 /// The consent of some recipients of some tenants at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Consent {
-    houses: BTreeMap<Tenant, House>,
-    standings: BTreeMap<(Tenant, String), Standing>,
+    houses: BTreeMap<Tenant, ConsentContext>,
+    standings: BTreeMap<(Tenant, String), AddressConsent>,
 }
 
 impl Consent {
     /// Decides whether, how and when an address, however it is written, may be sent a message. The address
     /// must be one of those that were read.
     #[must_use]
-    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> Verdict {
-        let Some(house) = self.houses.get(&tenant) else { return Verdict::Send };
+    pub fn verdict(&self, tenant: Tenant, address: &str, asked: &ConsentQuestion<'_>) -> ConsentDecision {
+        let Some(house) = self.houses.get(&tenant) else { return ConsentDecision::Send };
         match self.standings.get(&(tenant, normal(address))) {
             Some(standing) => decide(asked, standing, house),
-            None => decide(asked, &Standing::default(), house),
+            None => decide(asked, &AddressConsent::default(), house),
         }
     }
 
@@ -62,7 +63,7 @@ impl Consent {
 
     /// Returns the standing of an address, if it has one.
     #[must_use]
-    pub fn standing(&self, tenant: Tenant, address: &str) -> Option<&Standing> {
+    pub fn standing(&self, tenant: Tenant, address: &str) -> Option<&AddressConsent> {
         self.standings.get(&(tenant, normal(address)))
     }
 }
@@ -120,15 +121,15 @@ impl Consent {
         let (tenant, address) = (Tenant::from_row(row.int(1)?), row.text(2)?);
         match row.int(0)? {
             0 => {
-                let settings = document(&row.text(3)?, Settings::read)?;
-                self.houses.insert(tenant, House { settings, time_zone: row.text(4)? });
+                let settings = document(&row.text(3)?, TenantSettings::read)?;
+                self.houses.insert(tenant, ConsentContext { settings, time_zone: row.text(4)? });
             }
             1 => {
                 let suppressed = (scope(row.text(3)?, row.text(4)?), reason(&row.text(5)?)?);
                 self.standings.entry((tenant, address)).or_default().suppressed.push(suppressed);
             }
             _ => {
-                let preferences = document(&row.text(3)?, Preferences::read)?;
+                let preferences = document(&row.text(3)?, RecipientPreferences::read)?;
                 self.standings.entry((tenant, address)).or_default().preferences = preferences;
             }
         }
@@ -142,13 +143,14 @@ fn document<T: Default>(text: &str, read: fn(&serde_json::Value, &mut Problems) 
     Ok(read(&json, &mut Problems::default()).unwrap_or_default())
 }
 
-fn scope(channel: String, kind: String) -> Scope {
+fn scope(channel: String, kind: String) -> ConsentScope {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Scope { channel: some(channel), kind: some(kind) }
+    ConsentScope { channel: some(channel), kind: some(kind) }
 }
 
-fn reason(word: &str) -> Result<Reason> {
-    Reason::from_word(word).ok_or_else(|| Error::Database(format!("`{word}` is not a reason").into()))
+fn reason(word: &str) -> Result<SuppressionReason> {
+    SuppressionReason::from_word(word)
+        .ok_or_else(|| Error::Database(format!("`{word}` is not a reason").into()))
 }
 
 /// From now on senders ask about this tenant.

@@ -25,15 +25,15 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
-use crate::delivery::rules::consent::{Reason, Scope, channel_kind};
+use crate::delivery::rules::consent::{ConsentScope, SuppressionReason, channel_kind};
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
 use crate::delivery::rules::receipt::{Receipt, ReceiptStatus, after};
 use crate::delivery::store::consent::suppressions;
 use crate::delivery::store::consent::{NewSuppression, SuppressionFilter};
 use crate::delivery::store::deliveries::delivery::Delivery;
-use crate::delivery::store::deliveries::settle::{GivenUp, Replacement, replace};
+use crate::delivery::store::deliveries::settle::{FailedDelivery, Replacement, replace};
 use crate::delivery::store::entries::counts::{CountChange, change_counts};
-use crate::delivery::store::receipts::find::Found;
+use crate::delivery::store::receipts::find::ReceiptDelivery;
 use crate::queue::rules::attempt::kept_error;
 use crate::queue::store::inbox;
 use std::collections::{BTreeMap, HashMap};
@@ -111,13 +111,13 @@ impl Store {
 }
 
 /// The changes of one batch so far.
-struct Session<'a> {
+struct ReceiptChanges<'a> {
     prepared: &'a PreparedReceipts,
     now: Timestamp,
     source: String,
     outcome: ReceiptOutcome,
     changes: BTreeMap<EntryId, CountChange>,
-    given_up: Vec<(Found, &'a PlannedDelivery)>,
+    given_up: Vec<(ReceiptDelivery, &'a PlannedDelivery)>,
 }
 
 async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutcome> {
@@ -127,7 +127,7 @@ async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutco
     let mut found = find::found(tx, &prepared.batch).await?;
     let source = format!("receipts:{}", prepared.batch.provider);
     let (outcome, changes, given_up) = (ReceiptOutcome::default(), BTreeMap::new(), Vec::new());
-    let mut session = Session { prepared, now, source, outcome, changes, given_up };
+    let mut session = ReceiptChanges { prepared, now, source, outcome, changes, given_up };
     let mut missing = Vec::new();
     for (n, receipt) in prepared.batch.receipts.iter().enumerate() {
         match receipt.message_id.as_ref().map(|id| found.get_mut(id.as_str())) {
@@ -145,9 +145,14 @@ async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutco
     Ok(session.outcome)
 }
 
-impl Session<'_> {
+impl ReceiptChanges<'_> {
     /// Records a receipt about a delivery.
-    async fn record_for_delivery(&mut self, tx: &mut Tx, of: &mut Found, receipt: &Receipt) -> Result<()> {
+    async fn record_for_delivery(
+        &mut self,
+        tx: &mut Tx,
+        of: &mut ReceiptDelivery,
+        receipt: &Receipt,
+    ) -> Result<()> {
         if !self.is_new(tx, of.tenant, receipt).await? {
             return Ok(());
         }
@@ -181,7 +186,7 @@ impl Session<'_> {
     }
 
     /// Gives up a delivery that did not arrive after all: another channel may take its place.
-    fn give_up(&mut self, of: &Found) {
+    fn give_up(&mut self, of: &ReceiptDelivery) {
         let stopped = |receipt: &Receipt| {
             receipt.status == ReceiptStatus::Stopped && receipt.message_id.as_ref() == Some(&of.provider_id)
         };
@@ -230,14 +235,15 @@ impl Session<'_> {
         let channel = self.prepared.batch.channels.first().map(|key| channel_kind(key));
         let by = format!("receipt of {}", self.prepared.batch.provider);
         if let Some(reason) = receipt.status.suppresses() {
-            let scope = Scope { channel, kind: None };
+            let scope = ConsentScope { channel, kind: None };
             let told_at = Some(receipt.occurred_by(self.now));
             let new = NewSuppression { address: address.to_owned(), scope, reason, by, told_at };
             suppressions::suppress(tx, tenant, &new).await?;
             return Ok(());
         }
         let Some(told_before) = self.lifts_before(tx, receipt).await? else { return Ok(()) };
-        let (address, kind, reason) = (Some(address.to_owned()), Some(String::new()), Some(Reason::Stop));
+        let (address, kind, reason) =
+            (Some(address.to_owned()), Some(String::new()), Some(SuppressionReason::Stop));
         let stopped = SuppressionFilter { address, channel, kind, reason, lifted: false };
         suppressions::lift(tx, tenant, &stopped, Some(told_before), &by).await?;
         Ok(())
@@ -260,10 +266,10 @@ impl Session<'_> {
 
     /// Writes the replacements by other channels, and the counts of notifications.
     async fn finish(&mut self, tx: &mut Tx) -> Result<()> {
-        let given_up: Vec<GivenUp<'_>> = self
+        let given_up: Vec<FailedDelivery<'_>> = self
             .given_up
             .iter()
-            .map(|(of, planned)| GivenUp {
+            .map(|(of, planned)| FailedDelivery {
                 id: of.id,
                 entry: of.entry,
                 kind: of.kind,

@@ -16,14 +16,14 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::template::event_type::OwnEventType;
-use crate::delivery::rules::template::{Definition, Scope};
+use crate::delivery::rules::template::{TemplateDefinition, TemplateScope};
 use crate::flow::rules::entry_events::{BEGINNINGS, INSTANCE_SENT};
 use crate::queue::store::interest::{InterestLevel, set_interest};
 use std::collections::BTreeSet;
 
 /// A template as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
+pub struct StoredTemplate {
     /// Its id.
     pub id: TemplateId,
     /// Its current version, from 1.
@@ -31,7 +31,7 @@ pub struct Template {
     /// Whether the template is used.
     pub active: bool,
     /// The current version.
-    pub definition: Definition,
+    pub definition: TemplateDefinition,
     /// Since when it exists.
     pub created_at: Timestamp,
     /// When it was last edited or switched.
@@ -57,11 +57,11 @@ pub struct TemplateFilter {
 
 /// The active templates of a tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Active {
+pub struct ActiveTemplates {
     /// The stamp that all this is at least as new as.
     pub stamp: i64,
     /// The templates in use, by id.
-    pub templates: Vec<Template>,
+    pub templates: Vec<StoredTemplate>,
     /// Whether there are templates for such events, or were, in use or not.
     pub known: bool,
     /// The tenant's language.
@@ -72,13 +72,13 @@ pub struct Active {
 
 /// The outcome of deleting a template.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deleted {
+pub enum TemplateDeletion {
     /// There was none.
     Unknown,
     /// The template was deleted.
     Gone,
     /// Messages were rendered from the template: it is only deactivated.
-    SwitchedOff(Box<Template>),
+    SwitchedOff(Box<StoredTemplate>),
 }
 
 impl Store {
@@ -86,7 +86,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
-    pub fn create_template(&self, tenant: Tenant, definition: Definition) -> VerbFuture<'_, Template> {
+    pub fn create_template(
+        &self,
+        tenant: Tenant,
+        definition: TemplateDefinition,
+    ) -> VerbFuture<'_, StoredTemplate> {
         VerbFuture::new(async move {
             definition.compile()?;
             self.of(tenant)
@@ -105,8 +109,8 @@ impl Store {
         &self,
         tenant: Tenant,
         id: TemplateId,
-        definition: Definition,
-    ) -> VerbFuture<'_, Template> {
+        definition: TemplateDefinition,
+    ) -> VerbFuture<'_, StoredTemplate> {
         VerbFuture::new(async move {
             definition.compile()?;
             self.of(tenant)
@@ -123,7 +127,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn delete_template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, Deleted> {
+    pub fn delete_template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, TemplateDeletion> {
         VerbFuture::new(async move {
             let place = self.of(tenant);
             let used = place
@@ -138,7 +142,7 @@ impl Store {
     }
 
     /// A template by its id.
-    pub fn template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, Option<Template>> {
+    pub fn template(&self, tenant: Tenant, id: TemplateId) -> VerbFuture<'_, Option<StoredTemplate>> {
         self.of(tenant).read((tenant, id), |tx, (tenant, id)| Box::pin(find(tx, *tenant, *id)))
     }
 
@@ -148,7 +152,7 @@ impl Store {
         tenant: Tenant,
         id: TemplateId,
         number: u32,
-    ) -> VerbFuture<'_, Option<Definition>> {
+    ) -> VerbFuture<'_, Option<TemplateDefinition>> {
         self.of(tenant).read((tenant, id, number), |tx, (tenant, id, number)| {
             Box::pin(async move {
                 let row = tx.first(VERSION, params![tenant.id(), id.0, i64::from(*number)]).await?;
@@ -164,7 +168,7 @@ impl Store {
     pub fn template_versions(
         &self,
         wanted: BTreeSet<(TemplateId, u32)>,
-    ) -> VerbFuture<'_, Vec<(TemplateId, u32, Definition)>> {
+    ) -> VerbFuture<'_, Vec<(TemplateId, u32, TemplateDefinition)>> {
         self.read(wanted, |tx, wanted| Box::pin(versions(tx, wanted)))
     }
 
@@ -175,7 +179,7 @@ impl Store {
         filter: TemplateFilter,
         after: TemplateId,
         limit: usize,
-    ) -> VerbFuture<'_, Vec<Template>> {
+    ) -> VerbFuture<'_, Vec<StoredTemplate>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.of(tenant).read((tenant, filter, after, limit), |tx, (tenant, filter, after, limit)| {
             Box::pin(async move {
@@ -200,7 +204,7 @@ impl Store {
     }
 
     /// All that wording a tenant's messages of one kind takes.
-    pub fn active_templates(&self, tenant: Tenant, event_type: &str) -> VerbFuture<'_, Active> {
+    pub fn active_templates(&self, tenant: Tenant, event_type: &str) -> VerbFuture<'_, ActiveTemplates> {
         self.of(tenant).read((tenant, event_type.to_owned()), |tx, (tenant, event_type)| {
             Box::pin(active(tx, *tenant, event_type))
         })
@@ -252,8 +256,8 @@ const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp)
     on conflict (tenant_id) do update set stamp = s.stamp + 1";
 const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
 
-fn read_template(row: &Row) -> Result<Template> {
-    Ok(Template {
+fn read_template(row: &Row) -> Result<StoredTemplate> {
+    Ok(StoredTemplate {
         id: TemplateId(row.int(0)?),
         version: row.count(1)?,
         active: row.flag(2)?,
@@ -263,18 +267,18 @@ fn read_template(row: &Row) -> Result<Template> {
     })
 }
 
-fn definition_of(text: &str) -> Result<Definition> {
+fn definition_of(text: &str) -> Result<TemplateDefinition> {
     let json = serde_json::from_str(text).map_err(|error| Error::Database(error.into()))?;
-    Ok(Definition::kept(&json))
+    Ok(TemplateDefinition::kept(&json))
 }
 
-fn text_of(definition: &Definition) -> String {
+fn text_of(definition: &TemplateDefinition) -> String {
     serde_json::Value::Object(definition.to_json()).to_string()
 }
 
 /// The columns of a template's row but the last, which follow.
-fn head(definition: &Definition, active: bool, now: Timestamp) -> Vec<Value<'_>> {
-    let scope = |of: fn(&Scope) -> &String| definition.scope.as_ref().map(|scope| of(scope).as_str());
+fn head(definition: &TemplateDefinition, active: bool, now: Timestamp) -> Vec<Value<'_>> {
+    let scope = |of: fn(&TemplateScope) -> &String| definition.scope.as_ref().map(|scope| of(scope).as_str());
     vec![
         definition.event_type.as_str().into(),
         definition.channel.as_str().into(),
@@ -286,7 +290,7 @@ fn head(definition: &Definition, active: bool, now: Timestamp) -> Vec<Value<'_>>
     ]
 }
 
-async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<Template> {
+async fn create(tx: &mut Tx, tenant: Tenant, definition: &TemplateDefinition) -> Result<StoredTemplate> {
     let now = tx.now().await?;
     let active = definition.active.unwrap_or(true);
     let mut row = head(definition, active, now);
@@ -296,11 +300,23 @@ async fn create(tx: &mut Tx, tenant: Tenant, definition: &Definition) -> Result<
     tx.execute(INSERT_VERSION, params![id, 1, &text_of(definition), now]).await?;
     raise_stamp(tx, tenant).await?;
     note_interest(tx, tenant).await?;
-    let definition = Definition { active: None, ..definition.clone() };
-    Ok(Template { id: TemplateId(id), version: 1, active, definition, created_at: now, updated_at: now })
+    let definition = TemplateDefinition { active: None, ..definition.clone() };
+    Ok(StoredTemplate {
+        id: TemplateId(id),
+        version: 1,
+        active,
+        definition,
+        created_at: now,
+        updated_at: now,
+    })
 }
 
-async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Definition) -> Result<Template> {
+async fn change(
+    tx: &mut Tx,
+    tenant: Tenant,
+    id: TemplateId,
+    definition: &TemplateDefinition,
+) -> Result<StoredTemplate> {
     let missing = || Error::NotFound(format!("there is no message template `{id}`"));
     tx.first(TAKE, params![tenant.id(), id.0]).await?.ok_or_else(missing)?;
     let old = find(tx, tenant, id).await?.ok_or_else(missing)?;
@@ -323,16 +339,16 @@ async fn change(tx: &mut Tx, tenant: Tenant, id: TemplateId, definition: &Defini
     find(tx, tenant, id).await?.ok_or_else(missing)
 }
 
-async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Result<Deleted> {
+async fn delete(tx: &mut Tx, tenant: Tenant, id: TemplateId, used: bool) -> Result<TemplateDeletion> {
     let now = tx.now().await?;
     let sql = if used { SWITCH_OFF } else { DELETE };
     if tx.execute(sql, params![tenant.id(), id.0, now]).await? == 0 {
-        return Ok(Deleted::Unknown);
+        return Ok(TemplateDeletion::Unknown);
     }
     raise_stamp(tx, tenant).await?;
     note_interest(tx, tenant).await?;
     let left = find(tx, tenant, id).await?;
-    Ok(left.map_or(Deleted::Gone, |template| Deleted::SwitchedOff(Box::new(template))))
+    Ok(left.map_or(TemplateDeletion::Gone, |template| TemplateDeletion::SwitchedOff(Box::new(template))))
 }
 
 /// A tenant with templates for events wants events. Templates of own event types, such as invitations, do not
@@ -354,7 +370,7 @@ const FOR_EVENTS: &str = "select case when t.event_type = any($3::text[]) then 1
     from punctual.message_template t where t.tenant_id = $1 and t.deleted_at is null \
         and not (t.event_type = any($2::text[])) order by published desc limit 1";
 
-async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Template>> {
+async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<StoredTemplate>> {
     tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()
 }
 
@@ -362,7 +378,7 @@ async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<Temp
 async fn versions(
     tx: &mut Tx,
     wanted: &BTreeSet<(TemplateId, u32)>,
-) -> Result<Vec<(TemplateId, u32, Definition)>> {
+) -> Result<Vec<(TemplateId, u32, TemplateDefinition)>> {
     let ids: Vec<i64> = wanted.iter().map(|(id, _)| id.0).collect();
     let numbers: Vec<i64> = wanted.iter().map(|(_, number)| i64::from(*number)).collect();
     let mut found = Vec::with_capacity(wanted.len());
@@ -384,12 +400,12 @@ async fn stamp(tx: &mut Tx, tenant: Tenant) -> Result<i64> {
     tx.first(STAMP, params![tenant.id()]).await?.map_or(Ok(0), |row| row.int(0))
 }
 
-async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<Active> {
+async fn active(tx: &mut Tx, tenant: Tenant, event_type: &str) -> Result<ActiveTemplates> {
     // The stamp first: a change that comes in between is read again later, not missed.
     let stamp = stamp(tx, tenant).await?;
     let rows = tx.query(ACTIVE, params![tenant.id(), event_type]).await?;
     let templates = rows.iter().map(read_template).collect::<Result<_>>()?;
     let known = !rows.is_empty() || tx.first(KNOWN, params![tenant.id(), event_type]).await?.is_some();
     let (default_locale, time_zone) = locale_and_zone(tx, tenant).await?;
-    Ok(Active { stamp, templates, known, default_locale, time_zone })
+    Ok(ActiveTemplates { stamp, templates, known, default_locale, time_zone })
 }

@@ -3,8 +3,8 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
-use crate::delivery::rules::event_values::Occasion;
-use crate::delivery::run::consent::Recipients;
+use crate::delivery::rules::event_values::EventValues;
+use crate::delivery::run::consent::ClaimRecipients;
 use crate::engine::explain::events::AssumedStates;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
@@ -44,7 +44,7 @@ impl<'k> CandidateFacts<'k> {
         store: &Store,
         (tenant, defined): (Tenant, Defined<'k>),
         items: &[Option<&Candidate<'_>>],
-        (recipients, open): (&Recipients, bool),
+        (recipients, open): (&ClaimRecipients, bool),
         assumed: &AssumedStates,
     ) -> Result<Vec<Option<Self>>> {
         let kind = defined.unwrap_or_else(|| EventKind::undefined());
@@ -90,8 +90,8 @@ impl<'k> CandidateFacts<'k> {
     }
 
     /// What the text of a message is made from.
-    pub(super) fn occasion(&self) -> Occasion<'_> {
-        Occasion {
+    pub(super) fn occasion(&self) -> EventValues<'_> {
+        EventValues {
             payload: &self.payload,
             entity: self.entity.as_ref(),
             snapshot: &self.snapshot,

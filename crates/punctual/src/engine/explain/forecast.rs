@@ -10,7 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::database::planted::PlantedBug;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
-use crate::delivery::run::consent::Recipients;
+use crate::delivery::run::consent::ClaimRecipients;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
 use crate::flow::rules::entry::schedule::SendSchedule;
@@ -25,7 +25,7 @@ const DELAYS_MAX: usize = 8;
 /// What a forecast is about.
 pub(super) struct Forecast<'a> {
     pub(super) context: &'a DeliveryContext,
-    pub(super) recipients: &'a Recipients,
+    pub(super) recipients: &'a ClaimRecipients,
     pub(super) tenant: Tenant,
     /// The address of the recipient.
     pub(super) address: &'a str,

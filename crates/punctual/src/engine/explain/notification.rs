@@ -15,7 +15,7 @@ use crate::delivery::run::source_events::ParsedSourceEvent;
 use crate::delivery::store::deliveries::NO_RECIPIENT;
 use crate::delivery::store::deliveries::known::{KnownDeliveries, KnownEntry};
 use crate::delivery::store::deliveries::planned_events::PlannedEntry;
-use crate::delivery::store::deliveries::source_events::Cause;
+use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::engine::Engine;
 use crate::engine::explain::Sight;
 use crate::engine::explain::events::{AssumedStates, UNPUBLISHED};
@@ -273,7 +273,7 @@ impl Engine {
         let known = self.store().known_deliveries(sight.tenant, published, keys).await?;
         let planned_at = of.event.due_at.max(sight.now);
         let (event, entity) = (Arc::new(of.event.clone()), of.entity.cloned());
-        let cause = Cause { event, entity, by_hand: false };
+        let cause = NotificationCause { event, entity, by_hand: false };
         let source = ParsedSourceEvent { cause, payload: Arc::clone(of.payload) };
         let foreseen = foresee(&self.inner.delivery, source, &reached, states, planned_at).await?;
         let keys = reached.iter().map(|planned| (planned.part, planned.channel.as_str()));

@@ -15,7 +15,7 @@ use crate::base::id::{MessageId, TemplateId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::template::choose::{TemplateVerdict, choose, compare};
-use crate::delivery::rules::template::{MessageTemplate, TemplateSet, Wanted};
+use crate::delivery::rules::template::{MessageTemplate, TemplateQuery, TemplateSet};
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::queue::rules::message::Entity;
@@ -248,8 +248,9 @@ fn fitting<'t>(
     locale: Option<&str>,
 ) -> Option<&'t MessageTemplate> {
     let defaults = [set.default_locale.as_str()];
-    let wanted = Wanted { scopes, channel: key, locale, defaults: &defaults, attempt: 1 };
-    choose(&set.templates, &wanted).or_else(|| choose(&set.templates, &Wanted { channel: named, ..wanted }))
+    let wanted = TemplateQuery { scopes, channel: key, locale, defaults: &defaults, attempt: 1 };
+    choose(&set.templates, &wanted)
+        .or_else(|| choose(&set.templates, &TemplateQuery { channel: named, ..wanted }))
 }
 
 /// Every template in use, with the reason why [`fitting`] chooses it or not.
@@ -260,12 +261,12 @@ fn compared<'t>(
 ) -> Vec<(&'t MessageTemplate, TemplateVerdict)> {
     let defaults = [set.default_locale.as_str()];
     let (channel, locale) = (of.channel.as_str(), of.locale.as_deref());
-    let wanted = Wanted { scopes, channel, locale, defaults: &defaults, attempt: 1 };
+    let wanted = TemplateQuery { scopes, channel, locale, defaults: &defaults, attempt: 1 };
     let by_key = compare(&set.templates, &wanted);
     if by_key.iter().any(|(_, verdict)| *verdict == TemplateVerdict::Chosen) {
         return by_key;
     }
-    compare(&set.templates, &Wanted { channel: of.named, ..wanted })
+    compare(&set.templates, &TemplateQuery { channel: of.named, ..wanted })
 }
 
 /// The parts of keys.

@@ -15,7 +15,7 @@ use crate::database::planted::PlantedBug;
 use crate::delivery::rules::delivery::PlannedDelivery;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
-use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::kinds::{RenderOutcome, Renderer};
 use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry};
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
 use crate::flow::rules::entity::EntitySnapshot;
@@ -49,7 +49,7 @@ pub(crate) struct ForecastDelivery {
 #[derive(Debug)]
 pub(crate) enum ForecastEnding {
     /// The channel gets this message.
-    Sent(Box<Rendered>),
+    Sent(Box<RenderOutcome>),
     /// The delivery is not sent; with the word and the sentence for it.
     Skipped(String, String),
     /// There is no message; with the sentence.
@@ -129,7 +129,7 @@ fn due_delivery(id: DeliveryId, tenant: Tenant, planned: &PlannedDelivery, at: T
     DueDelivery::new(ClaimItem(MessageId(id.0), LaneId(0), 1, 0, None), delivery)
 }
 
-fn rendered(result: std::result::Result<Rendered, Box<DeliveryOutcome>>) -> ForecastEnding {
+fn rendered(result: std::result::Result<RenderOutcome, Box<DeliveryOutcome>>) -> ForecastEnding {
     match result.map_err(|outcome| *outcome) {
         Ok(rendered) => ForecastEnding::Sent(Box::new(rendered)),
         Err(DeliveryOutcome::Skipped { reason, said }) => ForecastEnding::Skipped(reason, said),

@@ -14,21 +14,21 @@ use crate::base::id::{DeliveryId, EntryId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use crate::delivery::rules::event_values::Occasion;
-use crate::delivery::rules::people::People;
+use crate::delivery::rules::event_values::EventValues;
+use crate::delivery::rules::people::EventRecipients;
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::delivery::run::channel::RenderedMessage;
 use crate::delivery::run::channel::is_worded_for;
-use crate::delivery::run::consent::{Recipients, To};
+use crate::delivery::run::consent::{ClaimRecipients, MessageRecipient};
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::definitions::Definitions;
 use crate::delivery::run::delivery_gate::GateDecision;
-use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::kinds::{RenderOutcome, Renderer};
 use crate::delivery::run::source_events;
 use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry};
 use crate::delivery::run::templates::TemplateVersions;
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
-use crate::delivery::store::deliveries::source_events::Cause;
+use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
@@ -48,7 +48,7 @@ pub struct NotificationRenderer {
     states: EntityStates,
     people: HashMap<DeliveryId, Recipient<'static>>,
     versions: TemplateVersions,
-    recipients: Recipients,
+    recipients: ClaimRecipients,
     forecast: Option<Arc<ForecastWorld>>,
 }
 
@@ -168,9 +168,9 @@ impl NotificationRenderer {
     }
 
     /// Returns the recipients of a delivery's event, by its present data.
-    fn people_of(&self, of: &Delivery) -> Option<People<'_>> {
+    fn people_of(&self, of: &Delivery) -> Option<EventRecipients<'_>> {
         let source = self.causes.get(&of.entry)?;
-        Some(People::of(self.kind_of(&source.cause.event), &source.payload, self.snapshot(of)))
+        Some(EventRecipients::of(self.kind_of(&source.cause.event), &source.payload, self.snapshot(of)))
     }
 
     fn kind_of(&self, event: &Message) -> &EventKind {
@@ -201,10 +201,10 @@ impl NotificationRenderer {
         context: &DeliveryContext,
         due: &DueDelivery,
         now: Timestamp,
-    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+    ) -> std::result::Result<RenderOutcome, Box<DeliveryOutcome>> {
         let of = &due.delivery;
         let Some(source) = self.causes.get(&of.entry) else { return Err(gone("its event is gone").into()) };
-        let ParsedSourceEvent { cause: Cause { event, entity, .. }, payload } = source;
+        let ParsedSourceEvent { cause: NotificationCause { event, entity, .. }, payload } = source;
         let set = self.definitions.set(event);
         let found = set.and_then(|set| Some((set, self.template(set, of)?)));
         let Some((set, template)) = found else { return Err(gone("Template not found").into()) };
@@ -212,11 +212,16 @@ impl NotificationRenderer {
         let recipient = &self.recipient(of);
         let related = self.states.related(of.tenant, kind, payload, snapshot);
         let locale = template.locale_for(recipient.locale.as_deref());
-        let to = To { tenant: of.tenant, address: &of.address, channel: &of.channel, kind: &event.kind };
+        let to = MessageRecipient {
+            tenant: of.tenant,
+            address: &of.address,
+            channel: &of.channel,
+            kind: &event.kind,
+        };
         let unsubscribe_url = self.recipients.unsubscribe_url(context, &to, locale);
         let given: Vec<(&str, &str)> =
             unsubscribe_url.iter().map(|url| ("unsubscribeUrl", url.as_str())).collect();
-        let occasion = Occasion {
+        let occasion = EventValues {
             payload,
             entity: entity.as_ref(),
             snapshot,
@@ -247,7 +252,7 @@ impl NotificationRenderer {
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        Ok(Rendered { message, warnings })
+        Ok(RenderOutcome { message, warnings })
     }
 
     /// The template of a delivery, in the version that was fixed when it was written.
@@ -258,7 +263,7 @@ impl NotificationRenderer {
     /// Returns the delivery for another channel if this one refuses for good.
     fn instead_of(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
         let channel = context.policy(&of.channel).fallback.as_deref()?;
-        let ParsedSourceEvent { cause: Cause { event, entity, by_hand }, payload } =
+        let ParsedSourceEvent { cause: NotificationCause { event, entity, by_hand }, payload } =
             self.causes.get(&of.entry)?;
         let (set, kind) = (self.definitions.set(event)?, self.kind_of(event));
         let scopes = scopes_of(entity.as_ref(), kind, payload, self.snapshot(of));
@@ -296,7 +301,8 @@ impl NotificationRenderer {
 
     /// Whether what a delivery is about is still worth a message, and its recipient wants it.
     fn decide(&self, context: &DeliveryContext, of: &Delivery, now: Timestamp) -> Option<GateDecision> {
-        let ParsedSourceEvent { cause: Cause { event, .. }, payload } = self.causes.get(&of.entry)?;
+        let ParsedSourceEvent { cause: NotificationCause { event, .. }, payload } =
+            self.causes.get(&of.entry)?;
         let template = self.template(self.definitions.set(event)?, of)?;
         Some(match self.kind_of(event).is_pointless(self.snapshot(of), payload) {
             Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
@@ -330,8 +336,8 @@ impl Renderer for NotificationRenderer {
             let recipients =
                 due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone())).collect();
             self.recipients = match self.forecast {
-                Some(_) => Recipients::foreseen(context, recipients).await?,
-                None => Recipients::of(context, recipients).await?,
+                Some(_) => ClaimRecipients::foreseen(context, recipients).await?,
+                None => ClaimRecipients::of(context, recipients).await?,
             };
             Ok(())
         })
@@ -350,7 +356,7 @@ impl Renderer for NotificationRenderer {
             *self = Self::about(context, &with_other, Arc::new(causes), None).await?;
             // The recipient's language decides which text the other channel sends.
             let recipients = with_other.iter().map(|of| (of.tenant, of.address.clone()));
-            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            self.recipients = ClaimRecipients::of(context, recipients.collect()).await?;
             Ok(())
         })
     }
@@ -365,7 +371,7 @@ impl Renderer for NotificationRenderer {
         context: &DeliveryContext,
         due: &DueDelivery,
         now: Timestamp,
-    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+    ) -> std::result::Result<RenderOutcome, Box<DeliveryOutcome>> {
         self.weigh(context, due, now)
     }
 

@@ -13,13 +13,13 @@ use crate::base::id::{FlowId, TemplateId};
 use crate::base::locale;
 use crate::base::locale::LocalizedText;
 use crate::delivery::rules::address::address_for;
-use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::event_values::EventValues;
 use crate::delivery::rules::template::choose::choose;
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
-use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::set::FilledTemplate;
 use crate::delivery::rules::template::values::same_name;
 use crate::delivery::rules::template::{
-    MessageTemplate, ProviderTemplate, Target, Template, TemplateSet, Values, Wanted,
+    MessageTemplate, ProviderTemplate, TemplateQuery, TemplateSet, TemplateValues, TextTarget, TextTemplate,
 };
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
@@ -60,7 +60,7 @@ pub struct Invitation<'a> {
     pub kind: &'a EventKind,
     /// The event, its entities, and the reader, whose locale chooses the template and words the dates, with
     /// its region. What is given besides is the survey's.
-    pub occasion: Occasion<'a>,
+    pub occasion: EventValues<'a>,
 }
 
 impl<'a> Invitation<'a> {
@@ -101,7 +101,10 @@ pub fn template_for<'t>(
 ) -> Option<&'t MessageTemplate> {
     let scopes = [Entity { kind: SCOPE.to_owned(), id: flow.to_string() }];
     let defaults = [default_locale, &set.default_locale];
-    choose(&set.templates, &Wanted { scopes: &scopes, channel, locale, defaults: &defaults, attempt: send })
+    choose(
+        &set.templates,
+        &TemplateQuery { scopes: &scopes, channel, locale, defaults: &defaults, attempt: send },
+    )
 }
 
 /// Which words a send has.
@@ -168,7 +171,7 @@ fn by_template(
 }
 
 /// Fills in a template as a notification of the same event would, with what the survey gives besides.
-fn fill(set: &TemplateSet, template: &MessageTemplate, of: &Invitation<'_>, tag: &str) -> Filled {
+fn fill(set: &TemplateSet, template: &MessageTemplate, of: &Invitation<'_>, tag: &str) -> FilledTemplate {
     let attempt = of.attempt.to_string();
     let given = [
         (LINK, Some(of.survey_url)),
@@ -182,7 +185,7 @@ fn fill(set: &TemplateSet, template: &MessageTemplate, of: &Invitation<'_>, tag:
     let given: Vec<(&str, &str)> =
         given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let payload_prefix = Some(SURVEY_INVITATION.payload);
-    let occasion = Occasion { given: &given, payload_prefix, ..of.occasion };
+    let occasion = EventValues { given: &given, payload_prefix, ..of.occasion };
     of.kind.word(template, &occasion, set)
 }
 
@@ -199,8 +202,8 @@ pub fn preview(
     set: &TemplateSet,
     template: &MessageTemplate,
     kind: &EventKind,
-    occasion: Occasion<'_>,
-) -> Filled {
+    occasion: EventValues<'_>,
+) -> FilledTemplate {
     let mut title = LocalizedText::default();
     title.insert("en", "Survey title");
     title.insert("ar", "عنوان الاستبيان");
@@ -219,7 +222,7 @@ pub fn preview(
         unsubscribe_url: Some("https://survey.example/u/0123456789abcdefghjkmn"),
         address: address.as_deref().unwrap_or("+15550100"),
         kind,
-        occasion: Occasion { recipient: &recipient, ..occasion },
+        occasion: EventValues { recipient: &recipient, ..occasion },
     };
     fill(set, template, &sample, template.locale_for(sample.locale()))
 }
@@ -243,8 +246,8 @@ pub fn own_version(set: &TemplateSet, default_locale: &str, survey_locale: &str)
 /// Our own words in one language. Their place in [`OWN`] is their version.
 struct Own {
     language: &'static str,
-    invitation: [Option<Template>; 2],
-    reminder: [Option<Template>; 2],
+    invitation: [Option<TextTemplate>; 2],
+    reminder: [Option<TextTemplate>; 2],
 }
 
 impl Own {
@@ -260,7 +263,7 @@ impl Own {
 
 /// Parsed once; a text that did not parse would be caught by the tests.
 static OWN: LazyLock<Vec<Own>> = LazyLock::new(|| {
-    let texts = |pair: [&str; 2]| pair.map(|text| Template::parse(text).ok());
+    let texts = |pair: [&str; 2]| pair.map(|text| TextTemplate::parse(text).ok());
     let parse = |words: &OwnWords| Own {
         language: words.language,
         invitation: texts(words.invitation),
@@ -272,15 +275,15 @@ static OWN: LazyLock<Vec<Own>> = LazyLock::new(|| {
 fn by_ourselves(own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
     let title = title(invitation, tag);
-    let values = Values::default().given(LINK, invitation.survey_url).given("surveyTitle", title);
-    let render = |text: &Option<Template>, target| {
+    let values = TemplateValues::default().given(LINK, invitation.survey_url).given("surveyTitle", title);
+    let render = |text: &Option<TextTemplate>, target| {
         text.as_ref().map(|text| text.render(&values, target, tag).text).unwrap_or_default()
     };
     Wording {
         template: None,
         locale: tag.to_owned(),
-        subject: Some(render(subject, Target::Line)),
-        body: render(body, Target::Text),
+        subject: Some(render(subject, TextTarget::Line)),
+        body: render(body, TextTarget::Text),
         html: None,
         provider: None,
         warnings: Vec::new(),

@@ -17,7 +17,7 @@ use crate::base::id::FlowId;
 use crate::base::limits::ENTRY_KEYS_PER_TRANSACTION;
 use crate::base::tenant::Tenant;
 use crate::delivery::rules::address::AddressKind;
-use crate::delivery::rules::consent::{ConsentQuestion, Verdict};
+use crate::delivery::rules::consent::{ConsentDecision, ConsentQuestion};
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::KeyDigestHalf;
@@ -300,7 +300,7 @@ async fn foretell_refusals(
         let pointless = item.pointless.clone().filter(|_| one.outcome == Outcome::Created);
         let verdict = address(item).map(|address| consent.verdict(tenant, &address, &asked));
         let suppressed = match (verdict, one.outcome) {
-            (Some(Verdict::Suppressed(why)), Outcome::Created) => Some(why.to_string()),
+            (Some(ConsentDecision::Suppressed(why)), Outcome::Created) => Some(why.to_string()),
             _ => None,
         };
         let Some(why) = pointless.map(|reason| reason.to_string()).or(suppressed) else { continue };

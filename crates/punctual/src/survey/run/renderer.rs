@@ -9,13 +9,13 @@ use crate::base::id::{EntryId, TemplateId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::event_values::EventValues;
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::delivery::run::channel::{RenderedMessage, is_worded_for};
-use crate::delivery::run::consent::{Recipients, To};
+use crate::delivery::run::consent::{ClaimRecipients, MessageRecipient};
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
-use crate::delivery::run::kinds::{Rendered, Renderer};
+use crate::delivery::run::kinds::{RenderOutcome, Renderer};
 use crate::delivery::run::templates::TemplateVersions;
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
 use crate::delivery::store::entries::step::EntryContext;
@@ -41,7 +41,7 @@ pub struct SurveyRenderer {
     entries: BTreeMap<EntryId, Arc<Entry>>,
     versions: TemplateVersions,
     facts: EventFacts,
-    recipients: Recipients,
+    recipients: ClaimRecipients,
 }
 
 impl SurveyRenderer {
@@ -52,7 +52,7 @@ impl SurveyRenderer {
             entries: BTreeMap::new(),
             versions: TemplateVersions::default(),
             facts: EventFacts::default(),
-            recipients: Recipients::default(),
+            recipients: ClaimRecipients::default(),
         }
     }
 
@@ -121,11 +121,11 @@ impl SurveyRenderer {
         instance: &Instance<'_>,
         version: &LoadedSurvey,
         now: Timestamp,
-    ) -> Option<Rendered> {
+    ) -> Option<RenderOutcome> {
         let (tenant, empty) = (instance.entry.tenant, TemplateSet::default());
         let set = self.surveys.sets.get(&tenant).map_or(&empty, Arc::as_ref);
         let address = of.address.as_str();
-        let to = To { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
+        let to = MessageRecipient { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
         let words = match of.template {
             TemplateId::BUILT_IN => Words::Own(of.template_version),
             _ => Words::Template(self.template(of)?),
@@ -158,7 +158,7 @@ impl SurveyRenderer {
             idempotency_key: of.key.clone(),
             sent_at: now,
         };
-        Some(Rendered { message, warnings: wording.warnings })
+        Some(RenderOutcome { message, warnings: wording.warnings })
     }
 
     fn sources(&self, of: &Delivery, instance: &Instance<'_>) -> Sources<'_> {
@@ -194,7 +194,7 @@ impl SurveyRenderer {
             unsubscribe_url: None,
             address: &of.address,
             kind: self.facts.kind(id),
-            occasion: Occasion {
+            occasion: EventValues {
                 payload: &sources.payload,
                 entity: instance.entry.entity.as_ref(),
                 snapshot: self.facts.snapshot(id),
@@ -232,7 +232,7 @@ impl Renderer for SurveyRenderer {
             self.read_versions(context, &deliveries).await?;
             self.read_facts(context, &deliveries).await?;
             let recipients = due.iter().map(|one| (one.delivery.tenant, one.delivery.address.clone()));
-            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            self.recipients = ClaimRecipients::of(context, recipients.collect()).await?;
             Ok(())
         })
     }
@@ -246,7 +246,7 @@ impl Renderer for SurveyRenderer {
             self.read_entries(context, &of.iter().collect::<Vec<_>>()).await?;
             // The recipient's language decides which text the other channel sends.
             let recipients = of.iter().map(|one| (one.tenant, one.address.clone()));
-            self.recipients = Recipients::of(context, recipients.collect()).await?;
+            self.recipients = ClaimRecipients::of(context, recipients.collect()).await?;
             Ok(())
         })
     }
@@ -266,7 +266,7 @@ impl Renderer for SurveyRenderer {
         context: &DeliveryContext,
         due: &DueDelivery,
         now: Timestamp,
-    ) -> std::result::Result<Rendered, Box<DeliveryOutcome>> {
+    ) -> std::result::Result<RenderOutcome, Box<DeliveryOutcome>> {
         let of = &due.delivery;
         // No try was made, so one that was made before decides whether it may have gone out.
         let gone = |error: &str| {

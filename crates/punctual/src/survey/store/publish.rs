@@ -9,7 +9,7 @@ use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
 use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::Value;
-use crate::delivery::store::entries::hooks::{EntryHook, EntryMoment, EntryNews};
+use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, EntryHook};
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::entry_events::INSTANCE_SENT;
 use crate::flow::rules::public_id::PublicId;
@@ -94,12 +94,12 @@ struct MomentFields<'a> {
     answers: Option<&'a Map<String, Json>>,
 }
 
-impl From<EntryMoment> for SurveyMoment {
-    fn from(moment: EntryMoment) -> Self {
+impl From<EntryEvent> for SurveyMoment {
+    fn from(moment: EntryEvent) -> Self {
         match moment {
-            EntryMoment::Sent { at, send } => Self::Sent { at, attempt: send },
-            EntryMoment::Expired(at) => Self::Expired(at),
-            EntryMoment::Cancelled(at) => Self::Cancelled(at),
+            EntryEvent::Sent { at, send } => Self::Sent { at, attempt: send },
+            EntryEvent::Expired(at) => Self::Expired(at),
+            EntryEvent::Cancelled(at) => Self::Cancelled(at),
         }
     }
 }
@@ -178,11 +178,11 @@ impl EntryHook for SurveyHook {
         EntryKind::Survey
     }
 
-    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> TxFuture<'t, ()> {
+    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [ChangedEntry<'t>]) -> TxFuture<'t, ()> {
         Box::pin(async move {
             let of_kind = news.iter().filter_map(|one| Some((Instance::of(one.entry)?, one.moment.into())));
             publish_all(tx, &of_kind.collect::<Vec<_>>()).await?;
-            let has_ended = |one: &&EntryNews<'_>| !matches!(one.moment, EntryMoment::Sent { .. });
+            let has_ended = |one: &&ChangedEntry<'_>| !matches!(one.moment, EntryEvent::Sent { .. });
             let ended: Vec<i64> = news.iter().filter(has_ended).map(|one| one.entry.id.0).collect();
             forget_progress(tx, &ended).await
         })

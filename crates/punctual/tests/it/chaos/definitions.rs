@@ -2,7 +2,7 @@
 //! triggers. They belong to a tenant of their own, so that no other message passes the event planner.
 
 use punctual::access::store::tenants::NewTenant;
-use punctual::delivery::rules::template::Definition;
+use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::{Engine, Problems, Tenant};
 use serde_json::{Value, json};
@@ -44,7 +44,8 @@ pub async fn install(engine: &Engine) -> Tenant {
         let mut problems = Problems::default();
         let template = json!({"eventType": NOTIFIED, "channel": channel, "language": "en",
             "body": "Order {{op}} is on its way", "subject": (channel == MAIL).then_some("Your order")});
-        let template = Definition::read(&template, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+        let template =
+            TemplateDefinition::read(&template, &mut problems).unwrap_or_else(|| panic!("{problems}"));
         engine.store().create_template(tenant, template).await.unwrap();
     }
     let draft = FlowDraft { name: "How was it?".into(), integration_id: None, definition: survey() };

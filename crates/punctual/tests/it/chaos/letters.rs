@@ -28,7 +28,7 @@ use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::rules::attempt::RetryPolicy;
 use punctual::queue::rules::claim;
 use punctual::testing::place::Rows;
-use punctual::{Accepted, Engine, NotSent, RenderedMessage};
+use punctual::{AcceptedMessage, Engine, RenderedMessage, SendError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -85,14 +85,14 @@ fn lines(folder: &Path, word: &str) -> Vec<String> {
 }
 
 /// What the provider makes of a letter.
-fn provide(scripted: bool, key: &str, call: u64) -> Result<Accepted, NotSent> {
+fn provide(scripted: bool, key: &str, call: u64) -> Result<AcceptedMessage, SendError> {
     let drawn = dice(key.bytes().fold(0, |hash, byte| dice(hash, byte.into())), call) % 100;
     let error = || "as planned".to_owned();
     match drawn {
-        0..4 if scripted => Err(NotSent::Transient { error: error(), retry_after: None }),
-        4..7 if scripted => Err(NotSent::Unknown { error: error() }),
-        7 if scripted => Err(NotSent::Permanent { error: REFUSED.to_owned() }),
-        _ => Ok(Accepted { message_id: Some(call.to_string()), answer: None }),
+        0..4 if scripted => Err(SendError::Transient { error: error(), retry_after: None }),
+        4..7 if scripted => Err(SendError::Unknown { error: error() }),
+        7 if scripted => Err(SendError::Permanent { error: REFUSED.to_owned() }),
+        _ => Ok(AcceptedMessage { message_id: Some(call.to_string()), answer: None }),
     }
 }
 
@@ -108,7 +108,7 @@ async fn process() {
         let answer = provide(scripted, &letter.idempotency_key, counting.fetch_add(1, Ordering::Relaxed));
         let word = match &answer {
             Ok(_) => "taken",
-            Err(NotSent::Unknown { .. }) => "unknown",
+            Err(SendError::Unknown { .. }) => "unknown",
             Err(_) => "failed",
         };
         let (id, attempt, key) = (letter.public_id.unwrap(), letter.attempt, &letter.idempotency_key);

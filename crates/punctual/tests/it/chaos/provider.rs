@@ -6,10 +6,10 @@ use super::definitions::{CHANNELS, MAIL};
 use super::dice;
 use super::history::{Event, Pen};
 use punctual::base::backoff::Backoff;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::engine::Builder;
 use punctual::queue::rules::attempt::RetryPolicy;
-use punctual::{Accepted, NotSent, RenderedMessage};
+use punctual::{AcceptedMessage, RenderedMessage, SendError};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -57,14 +57,14 @@ impl Answer {
         }
     }
 
-    fn sent(self) -> Result<Accepted, NotSent> {
+    fn sent(self) -> Result<AcceptedMessage, SendError> {
         let error = "as planned".to_owned();
         match self {
-            Self::Taken => Ok(Accepted::default()),
-            Self::Transient => Err(NotSent::Transient { error, retry_after: None }),
-            Self::Timeout => Err(NotSent::NoAnswer { error }),
-            Self::Unknown => Err(NotSent::Unknown { error }),
-            Self::Refused => Err(NotSent::Permanent { error: REFUSAL.to_owned() }),
+            Self::Taken => Ok(AcceptedMessage::default()),
+            Self::Transient => Err(SendError::Transient { error, retry_after: None }),
+            Self::Timeout => Err(SendError::NoAnswer { error }),
+            Self::Unknown => Err(SendError::Unknown { error }),
+            Self::Refused => Err(SendError::Permanent { error: REFUSAL.to_owned() }),
         }
     }
 }
@@ -90,7 +90,7 @@ pub fn with_channels(mut builder: Builder, pen: &Arc<Pen>) -> Builder {
 fn policy(channel: &str) -> ChannelPolicy {
     let backoff = Backoff::Exponential { from: WAIT_MIN, to: WAIT_MAX };
     ChannelPolicy {
-        unknown: if channel == MAIL { OnUnknown::Hold } else { OnUnknown::Resend },
+        unknown: if channel == MAIL { UnknownOutcomePolicy::Hold } else { UnknownOutcomePolicy::Resend },
         unknown_retries: Some(ATTEMPTS),
         patience: Some(RetryPolicy { max_attempts: ATTEMPTS, backoff }),
         breaker_failures: Some(0),

@@ -4,7 +4,7 @@ use super::{LOOK, Live, SOON, start, stop};
 use crate::bench::TENANT;
 use crate::notification::{confirm, define, template};
 use punctual::base::clock::monotonic;
-use punctual::{Accepted, Engine, RenderedMessage};
+use punctual::{AcceptedMessage, Engine, RenderedMessage};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -39,7 +39,7 @@ async fn ntf_2_a_letter_is_on_its_way_since_its_event_was_told(live: &Live) {
         let held = Arc::clone(&held);
         async move {
             held.acquire().await.unwrap().forget();
-            Ok(Accepted { message_id: None, answer: None })
+            Ok(AcceptedMessage { message_id: None, answer: None })
         }
     };
     let engine = start(live.builder().channel("sms:slow", answer)).await;
@@ -65,7 +65,7 @@ async fn ntf_4_a_loop_whose_letters_cannot_be_read_pauses_and_says_so(live: &Liv
     live.until_count("select count(*) from punctual.delivery", 1).await;
     stop(teller).await;
     live.texts("update punctual.event_kind set document = '{' || document").await;
-    let answer = |_: Arc<RenderedMessage>| async { Ok(Accepted { message_id: None, answer: None }) };
+    let answer = |_: Arc<RenderedMessage>| async { Ok(AcceptedMessage { message_id: None, answer: None }) };
     let sender = start(live.builder().channel("sms:late", answer)).await;
     until_trouble(&sender, true).await;
     let tries = "select count(*) from punctual.delivery_attempt";

@@ -6,11 +6,11 @@ use crate::bench::{Bench, TENANT, author, fail, replay, seconds};
 use crate::dump::first_column;
 use crate::invitation::{self, engine_with, publish, survey, transient};
 use crate::notification::{self, booking, define, prefer};
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::delivery::store::entries::replay::ReplaySelection;
 use punctual::delivery::store::receipts::ReceiptBatch;
@@ -118,7 +118,7 @@ async fn rmd_20_the_end_of_a_survey_has_a_line_of_history(t: &Bench) {
     desk.tick().await;
     let ids = desk.ids().await;
     let change = async |id: PublicId, action| {
-        let request = EntryActionRequest { name: EntryName::PublicId(id), action, author: author() };
+        let request = EntryActionRequest { name: EntryReference::PublicId(id), action, author: author() };
         assert_eq!(desk.engine.change_entry(TENANT, request).await.unwrap(), ActionOutcome::Done);
     };
     change(ids[1], EntryAction::Cancel).await;
@@ -202,7 +202,7 @@ impl Desk {
     }
 
     async fn change_entry_alone(&self, entry: EntryId, action: EntryAction) -> ActionOutcome {
-        let request = EntryActionRequest { name: EntryName::Id(entry), action, author: author() };
+        let request = EntryActionRequest { name: EntryReference::Id(entry), action, author: author() };
         self.engine.store().change_entry(TENANT, request).await.unwrap()
     }
 
@@ -359,7 +359,8 @@ async fn ntf_5_a_skip_after_a_lost_try_keeps_its_key(t: &Bench) {
     for (outcome, status, keys) in [(unknown(), doubtful, 1), (refused(), skipped, 0)] {
         for kind in Kind::ALL {
             let t = &Bench::on(t.backend).await;
-            let desk = Desk::open(t, kind, policy(|policy| policy.unknown = OnUnknown::Hold)).await;
+            let desk =
+                Desk::open(t, kind, policy(|policy| policy.unknown = UnknownOutcomePolicy::Hold)).await;
             desk.mailbox.fail_with(vec![outcome.clone()]);
             desk.event("1").await;
             desk.tick().await;

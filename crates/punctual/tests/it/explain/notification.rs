@@ -11,11 +11,11 @@ use crate::invitation::{self, DAY, publish, survey};
 use crate::mutation::Dice;
 use crate::notification::{KIND, TOPIC, inbox, prefer, script, tick};
 use punctual::database::planted::PlantedBug;
-use punctual::delivery::rules::consent::{Reason, Scope};
-use punctual::delivery::rules::template::Definition;
-use punctual::delivery::run::sandbox::Wanted;
+use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason};
+use punctual::delivery::rules::template::TemplateDefinition;
+use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::delivery::store::consent::NewSuppression;
-use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryName};
+use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryReference};
 use punctual::engine::{
     DeliveryForecast, EventToExplain, Explained, ExplainedDelivery, ExplainedNotification,
     NotificationOutcome,
@@ -106,7 +106,7 @@ impl World {
         }
         let open = "select count(*) from punctual.entry where id = 1 and status < 3";
         if dice.roll(2) == 0 && t.count(open).await == 1 {
-            let name = EntryName::Id(EntryId(1));
+            let name = EntryReference::Id(EntryId(1));
             let change = EntryActionRequest { name, action: EntryAction::Hold, author: author() };
             self.engine.change_entry(TENANT, change).await.unwrap();
         }
@@ -133,8 +133,8 @@ impl World {
 
     /// What the sandbox has got, by key.
     fn bodies(&self, after: usize) -> BTreeMap<String, String> {
-        let all = self.engine.sandbox().unwrap().messages(&Wanted::default(), 1_000);
-        let of = |got: &std::sync::Arc<punctual::delivery::run::sandbox::Received>| {
+        let all = self.engine.sandbox().unwrap().messages(&SandboxFilter::default(), 1_000);
+        let of = |got: &std::sync::Arc<punctual::delivery::run::sandbox::SandboxMessage>| {
             (got.message.idempotency_key.clone(), got.message.body.clone())
         };
         all.iter().skip(after).map(of).collect()
@@ -170,7 +170,7 @@ async fn add_template(engine: &Engine, dice: &mut Dice) {
         _ => {}
     }
     let mut problems = Problems::default();
-    let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+    let definition = TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     engine.store().create_template(TENANT, definition).await.unwrap();
 }
 
@@ -195,7 +195,7 @@ fn preferences(dice: &mut Dice) -> Value {
 async fn suppress(engine: &Engine, dice: &mut Dice) {
     let all = PHONES.iter().chain(&EMAILS).copied();
     for address in all.filter(|_| dice.roll(10) == 0) {
-        let (reason, scope) = (Reason::Stop, Scope::default());
+        let (reason, scope) = (SuppressionReason::Stop, ConsentScope::default());
         let new = NewSuppression { told_at: None, address: address.into(), scope, reason, by: "test".into() };
         engine.store().suppress(TENANT, new).await.unwrap();
     }
@@ -441,7 +441,7 @@ fn confirmed(id: &str) -> NewMessage {
 async fn worded(engine: &Engine, edit: impl FnOnce(&mut Value)) {
     let mut json = json!({"eventType": KIND, "channel": "SMS", "language": "en", "body": "x"});
     edit(&mut json);
-    let definition = Definition::read(&json, &mut Problems::default()).unwrap();
+    let definition = TemplateDefinition::read(&json, &mut Problems::default()).unwrap();
     engine.store().create_template(TENANT, definition).await.unwrap();
 }
 
@@ -500,7 +500,7 @@ async fn prd_5_explain_of_an_event_tells_of_surveys_too(t: &Bench) {
     publish(&engine, survey(|_| {})).await;
     let definition = json!({"eventType": "service-visit-closed", "channel": "memory:default",
         "language": "en", "body": "Thank you"});
-    let definition = Definition::read(&definition, &mut Problems::default()).unwrap();
+    let definition = TemplateDefinition::read(&definition, &mut Problems::default()).unwrap();
     engine.store().create_template(TENANT, definition).await.unwrap();
     let visit = invitation::visit("1", "GR");
     let mut payload = visit["payload"].clone();

@@ -5,7 +5,7 @@
 
 use crate::chaos::dice;
 use punctual::base::clock::{Timestamp, host_now};
-use punctual::{Accepted, NotSent};
+use punctual::{AcceptedMessage, SendError};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -143,8 +143,8 @@ impl Provider {
 }
 
 /// A worker's side: one call.
-pub async fn call(socket: PathBuf, line: String) -> Result<Accepted, NotSent> {
-    let silence = |error: &str| NotSent::NoAnswer { error: error.into() };
+pub async fn call(socket: PathBuf, line: String) -> Result<AcceptedMessage, SendError> {
+    let silence = |error: &str| SendError::NoAnswer { error: error.into() };
     let asked = async {
         let mut stream = UnixStream::connect(socket).await?;
         stream.write_all(line.as_bytes()).await?;
@@ -157,13 +157,13 @@ pub async fn call(socket: PathBuf, line: String) -> Result<Accepted, NotSent> {
         Ok(Err(error)) => return Err(silence(&error.to_string())),
         Err(_) => return Err(silence("no answer in time")),
     };
-    let transient = |retry_after| NotSent::Transient { error: "busy".into(), retry_after };
+    let transient = |retry_after| SendError::Transient { error: "busy".into(), retry_after };
     match answer.trim().split_once(' ') {
-        Some(("ok", id)) => Ok(Accepted { message_id: Some(id.into()), answer: None }),
+        Some(("ok", id)) => Ok(AcceptedMessage { message_id: Some(id.into()), answer: None }),
         _ if answer == "busy\n" => Err(transient(None)),
         _ if answer == "wait\n" => Err(transient(Some(RETRY_AFTER))),
-        _ if answer == "no\n" => Err(NotSent::Permanent { error: "no such number".into() }),
+        _ if answer == "no\n" => Err(SendError::Permanent { error: "no such number".into() }),
         _ if answer.is_empty() => Err(silence("the connection broke")),
-        _ => Err(NotSent::Unknown { error: format!("what is `{answer}`?") }),
+        _ => Err(SendError::Unknown { error: format!("what is `{answer}`?") }),
     }
 }

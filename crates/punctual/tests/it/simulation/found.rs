@@ -8,7 +8,9 @@ use punctual::database::sqlite::simulated::{
 use punctual::engine::Ingest;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::testing::TemporaryStore;
-use punctual::{Accepted, Engine, NewMessage, NotSent, RenderedMessage, Result, Tenant, Timestamp, Work};
+use punctual::{
+    AcceptedMessage, Engine, NewMessage, RenderedMessage, Result, SendError, Tenant, Timestamp, Work,
+};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -126,7 +128,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
         let begun = Arc::clone(&begun);
         let channel = move |_: Arc<RenderedMessage>| {
             begun.lock().unwrap().push(name);
-            async { Ok::<_, NotSent>(Accepted::default()) }
+            async { Ok::<_, SendError>(AcceptedMessage::default()) }
         };
         let link = link(false);
         let builder = Engine::builder("simulated").on_store(database.store(Arc::clone(&link) as _));

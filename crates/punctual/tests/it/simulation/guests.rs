@@ -8,11 +8,11 @@ use super::people::CHANNEL;
 use super::truth::Verdict;
 use super::workload::Scene;
 use punctual::base::limits::SEND_WINDOW;
-use punctual::delivery::rules::consent::{Reason, Scope};
-use punctual::delivery::rules::template::Definition;
+use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason};
+use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::{Engine, Entity, EntryId, NewMessage, Problems, Tenant};
@@ -33,7 +33,7 @@ impl Scene {
         for tenant in &self.tenants {
             self.operator.put_event_kind(*tenant, KIND, kind.clone()).await?;
             let mut problems = Problems::default();
-            let definition = Definition::read(&template, &mut problems).expect("a template");
+            let definition = TemplateDefinition::read(&template, &mut problems).expect("a template");
             self.operator.create_template(*tenant, definition).await?;
         }
         Ok(())
@@ -75,8 +75,8 @@ impl Scene {
         let suppression = NewSuppression {
             told_at: None,
             address,
-            scope: Scope { channel: None, kind: None },
-            reason: Reason::Unsubscribe,
+            scope: ConsentScope { channel: None, kind: None },
+            reason: SuppressionReason::Unsubscribe,
             by: "recipient".to_owned(),
         };
         if engine.store().suppress(tenant, suppression).await.is_ok() {
@@ -167,7 +167,7 @@ impl Scene {
 }
 
 fn change(entry: i64, action: EntryAction) -> EntryActionRequest {
-    let name = EntryName::Id(EntryId(entry));
+    let name = EntryReference::Id(EntryId(entry));
     EntryActionRequest { name, action, author: crate::bench::author() }
 }
 

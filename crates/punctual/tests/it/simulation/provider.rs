@@ -10,7 +10,7 @@ use super::entries::{Entries, PersonRequest};
 use super::faults::{Kind, Wire};
 use super::truth::Verdict;
 use punctual::delivery::rules::delivery::DeliveryStatus;
-use punctual::{Accepted, NotSent, RenderedMessage, Timestamp};
+use punctual::{AcceptedMessage, RenderedMessage, SendError, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,7 +253,7 @@ fn draw_behaviour(dice: &mut Dice, lease: Duration) -> Behaviour {
 }
 
 /// The channel of every engine.
-pub async fn take(wire: Arc<Wire>, message: Arc<RenderedMessage>) -> Result<Accepted, NotSent> {
+pub async fn take(wire: Arc<Wire>, message: Arc<RenderedMessage>) -> Result<AcceptedMessage, SendError> {
     let world = &wire.world;
     if wire.is_dead() {
         return std::future::pending().await;
@@ -299,11 +299,11 @@ pub async fn take(wire: Arc<Wire>, message: Arc<RenderedMessage>) -> Result<Acce
     world.say(&wire.name, &format!("send {of:?}: {answer:?}"));
     let error = "no".to_owned();
     match behaviour {
-        Behaviour::Transient(retry_after) => Err(NotSent::Transient { error, retry_after }),
-        Behaviour::Permanent => Err(NotSent::Permanent { error }),
-        Behaviour::NoAnswer { .. } => Err(NotSent::NoAnswer { error }),
-        Behaviour::Unknown { .. } => Err(NotSent::Unknown { error }),
+        Behaviour::Transient(retry_after) => Err(SendError::Transient { error, retry_after }),
+        Behaviour::Permanent => Err(SendError::Permanent { error }),
+        Behaviour::NoAnswer { .. } => Err(SendError::NoAnswer { error }),
+        Behaviour::Unknown { .. } => Err(SendError::Unknown { error }),
         Behaviour::Panic => std::panic::resume_unwind(Box::new("a planned panic")),
-        _ => Ok(Accepted { message_id: Some(n.to_string()), answer: None }),
+        _ => Ok(AcceptedMessage { message_id: Some(n.to_string()), answer: None }),
     }
 }

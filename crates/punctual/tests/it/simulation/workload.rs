@@ -10,7 +10,7 @@ use super::{people, provider};
 use punctual::access::store::tenants::NewTenant;
 use punctual::base::backoff::Backoff;
 use punctual::base::id::LaneId;
-use punctual::delivery::rules::channel::{ChannelPolicy, OnUnknown};
+use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 use punctual::queue::rules::attempt::{Retry, RetryPolicy};
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::claims::{ClaimRequest, ClaimedItem};
@@ -175,7 +175,7 @@ async fn open(world: &Arc<World>, index: usize, wire: &Arc<Wire>) -> punctual::R
 fn policy(plan: &Plan) -> ChannelPolicy {
     let backoff = Backoff::Exponential { from: Duration::from_secs(1), to: Duration::from_secs(4) };
     let patience = Some(RetryPolicy { max_attempts: plan.tries, backoff });
-    let unknown = if plan.holds { OnUnknown::Hold } else { OnUnknown::Resend };
+    let unknown = if plan.holds { UnknownOutcomePolicy::Hold } else { UnknownOutcomePolicy::Resend };
     ChannelPolicy { unknown, patience, ..ChannelPolicy::default() }
 }
 

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use punctual::Problems;
 use punctual::delivery::store::entries::actions::{
-    ActionOutcome, EntryAction, EntryActionRequest, EntryName,
+    ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
 use punctual::flow::store::entries::history::ChangeAuthor;
 
@@ -61,8 +61,8 @@ async fn change(
     let reason = fields.need_text("reason");
     problems.into_result()?;
     let name = match id {
-        ScheduleId::Number(id) => EntryName::Id(id),
-        ScheduleId::PublicId(id) => EntryName::PublicId(id),
+        ScheduleId::Number(id) => EntryReference::Id(id),
+        ScheduleId::PublicId(id) => EntryReference::PublicId(id),
     };
     let request = EntryActionRequest { name, action, author: ChangeAuthor::new(&caller.name, reason) };
     match app.engine.change_entry(caller.tenant, request).await? {

@@ -11,7 +11,7 @@ use axum::extract::State;
 use punctual::delivery::rules::template::MessageTemplate;
 use punctual::delivery::rules::template::choose::kind_of;
 use punctual::delivery::rules::template::segments::Segments;
-use punctual::delivery::store::templates::Template;
+use punctual::delivery::store::templates::StoredTemplate;
 use punctual::engine::{Trial, Tried};
 use punctual::{MessageId, Problem, Problems};
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub struct Preview {
 /// # Errors
 /// 404 when there is no such template, 403 for a viewer who names an event, 422 with every problem.
 pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
-    let Template { id, version, definition, .. } = find(&app, &caller, id).await?;
+    let StoredTemplate { id, version, definition, .. } = find(&app, &caller, id).await?;
     let trial = read(&app, &caller, &input).await?;
     let texts = definition.compile()?;
     let template = MessageTemplate { id, version, definition, texts };

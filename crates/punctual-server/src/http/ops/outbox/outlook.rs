@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::http::error::Answer;
 use punctual::Tenant;
-use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::delivery::store::entries::preview::PreviewedMessage;
 use punctual::engine::Outcome;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::operate::store::outbox::failed::Failed;
@@ -84,7 +84,7 @@ pub(super) async fn of(app: &App, failed: &Failed, seen: &mut Seen) -> Answer<Op
 /// Why a key that an event before it takes lets nothing through.
 const SAME_KEY: &str = "An event before it in this replay has the same key";
 
-fn message(tenant: Tenant, one: Foreseen, seen: &mut Seen) -> Message {
+fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut Seen) -> Message {
     let reason = one.stopped.or_else(|| {
         let first = seen.insert((tenant, one.key.clone()));
         (!first).then_some(SAME_KEY)

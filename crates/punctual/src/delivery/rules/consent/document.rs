@@ -10,8 +10,8 @@ use crate::base::locale;
 use crate::base::name::check_name;
 use crate::delivery::rules::channel::check_key;
 use crate::delivery::rules::consent::quiet;
-use crate::delivery::rules::consent::quiet::{Quiet, QuietHours};
-use crate::delivery::rules::consent::{ALL_CHANNELS, Scope, channel_kind};
+use crate::delivery::rules::consent::quiet::{QuietHours, QuietPreference};
+use crate::delivery::rules::consent::{ALL_CHANNELS, ConsentScope, channel_kind};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ type Channels = BTreeMap<String, String>;
 
 /// The preferences of the owner of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preferences {
+pub struct RecipientPreferences {
     /// The messages that the owner does not want.
-    pub opt_outs: Vec<Scope>,
+    pub opt_outs: Vec<ConsentScope>,
     /// By which channel they would rather have it: by the kind or key of the one asked for, another's key.
     pub channels: Channels,
     /// Their language.
@@ -30,12 +30,12 @@ pub struct Preferences {
     /// Their time zone, an IANA name.
     pub time_zone: Option<String>,
     /// Their quiet hours; the tenant's if they say nothing.
-    pub quiet: Option<Quiet>,
+    pub quiet: Option<QuietPreference>,
 }
 
 /// The settings of a tenant for all its recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct TenantSettings {
     /// Quiet hours of recipients who say nothing; none if absent.
     pub quiet: Option<QuietHours>,
     /// Kinds of events that quiet hours do not hold back.
@@ -44,7 +44,7 @@ pub struct Settings {
     pub channels: Channels,
 }
 
-impl Preferences {
+impl RecipientPreferences {
     /// Reads preferences, with every problem by its path.
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
         let known = ["optOuts", "channelOverride", "locale", "timeZone", "quietHours"];
@@ -54,7 +54,9 @@ impl Preferences {
             channels: channels(&part, problems),
             locale: language(&part, problems),
             time_zone: quiet::zone(&part, "timeZone", problems),
-            quiet: part.get("quietHours").and_then(|value| Quiet::read(value, "quietHours", problems)),
+            quiet: part
+                .get("quietHours")
+                .and_then(|value| QuietPreference::read(value, "quietHours", problems)),
         })
     }
 
@@ -66,12 +68,12 @@ impl Preferences {
             ("channelOverride".into(), json!(self.channels)),
             ("locale".into(), json!(self.locale)),
             ("timeZone".into(), json!(self.time_zone)),
-            ("quietHours".into(), json!(self.quiet.as_ref().map(Quiet::to_json))),
+            ("quietHours".into(), json!(self.quiet.as_ref().map(QuietPreference::to_json))),
         ])
     }
 }
 
-impl Settings {
+impl TenantSettings {
     /// Reads settings, with every problem by its path.
     pub fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
         let part = DocumentObject::read(
@@ -99,11 +101,11 @@ impl Settings {
     }
 }
 
-fn scope_json(scope: &Scope) -> Value {
+fn scope_json(scope: &ConsentScope) -> Value {
     json!({"channel": scope.channel.as_deref().unwrap_or(ALL_CHANNELS), "kind": scope.kind})
 }
 
-impl Scope {
+impl ConsentScope {
     /// Reads the two fields of a scope, `channel` and `kind`; `all` stands for every channel.
     pub fn of(part: &DocumentObject<'_>, problems: &mut Problems) -> Self {
         let mut field = |name: &str| part.get(name).and_then(|value| text(value, &part.at(name), problems));
@@ -125,7 +127,7 @@ pub(crate) fn kind_named(channel: &str, path: &str, problems: &mut Problems) -> 
     Some(channel_kind(channel)).filter(|kind| kind != ALL_CHANNELS)
 }
 
-fn opt_outs(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Scope> {
+fn opt_outs(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<ConsentScope> {
     let listed = part.list("optOuts", limits::OPT_OUTS_MAX, problems).unwrap_or_default();
     let mut all = Vec::new();
     for (value, path) in listed.iter() {
@@ -133,7 +135,7 @@ fn opt_outs(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<Scope> {
         if one.get("channel").is_none() && one.get("kind").is_none() {
             problems.push(path, "says nothing: name a channel (`all` for every one), a kind, or both");
         }
-        all.push(Scope::of(&one, problems));
+        all.push(ConsentScope::of(&one, problems));
     }
     all.sort();
     all.dedup();

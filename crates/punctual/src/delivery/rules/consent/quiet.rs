@@ -29,14 +29,14 @@ pub struct QuietHours {
 
 /// The quiet hours of a recipient's preferences.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Quiet {
+pub enum QuietPreference {
     /// These, whatever the tenant's are.
     Hours(QuietHours),
     /// None, whatever the tenant's are.
     Never,
 }
 
-impl Quiet {
+impl QuietPreference {
     /// Reads hours, or the word `none`.
     pub fn read(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
         match value.as_str() {

@@ -3,27 +3,27 @@
 use super::*;
 use crate::base::error::Problems;
 use crate::delivery::rules::consent::address::normal;
-use crate::delivery::rules::consent::quiet::{Quiet, QuietHours};
+use crate::delivery::rules::consent::quiet::{QuietHours, QuietPreference};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn preferences(json: Value) -> Preferences {
+fn preferences(json: Value) -> RecipientPreferences {
     let mut problems = Problems::default();
-    let read = Preferences::read(&json, &mut problems).unwrap();
+    let read = RecipientPreferences::read(&json, &mut problems).unwrap();
     assert_eq!(problems.to_string(), "", "{json}");
     read
 }
 
-fn settings(json: Value) -> Settings {
+fn settings(json: Value) -> TenantSettings {
     let mut problems = Problems::default();
-    let read = Settings::read(&json, &mut problems).unwrap();
+    let read = TenantSettings::read(&json, &mut problems).unwrap();
     assert_eq!(problems.to_string(), "", "{json}");
     read
 }
 
-fn house(json: Value) -> House {
-    House { settings: settings(json), time_zone: "Asia/Baghdad".into() }
+fn house(json: Value) -> ConsentContext {
+    ConsentContext { settings: settings(json), time_zone: "Asia/Baghdad".into() }
 }
 
 fn at(text: &str) -> Timestamp {
@@ -34,11 +34,11 @@ fn ask(channel: &'static str, kind: &'static str, now: &str) -> ConsentQuestion<
     ConsentQuestion { channel, kind, now: at(now), redirected: false, zone: None }
 }
 
-fn suppressed(all: &[(&str, &str, Reason)]) -> Standing {
+fn suppressed(all: &[(&str, &str, SuppressionReason)]) -> AddressConsent {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let scope = |channel: &str, kind: &str| Scope { channel: some(channel), kind: some(kind) };
+    let scope = |channel: &str, kind: &str| ConsentScope { channel: some(channel), kind: some(kind) };
     let suppressed = all.iter().map(|(channel, kind, reason)| (scope(channel, kind), *reason)).collect();
-    Standing { suppressed, ..Standing::default() }
+    AddressConsent { suppressed, ..AddressConsent::default() }
 }
 
 const NOON: &str = "2026-05-14T09:00:00Z";
@@ -46,8 +46,9 @@ const NOON: &str = "2026-05-14T09:00:00Z";
 /// NTF-18: a suppression holds for its channel and kind, and the verdict names the gravest reason.
 #[test]
 fn ntf_18_a_suppressed_address_is_never_sent_to() {
-    use Reason::{HardBounce, Manual, Stop, Unsubscribe};
-    type Case<'a> = (&'a [(&'a str, &'a str, Reason)], &'a str, &'a str, Option<Reason>);
+    use SuppressionReason::{HardBounce, Manual, Stop, Unsubscribe};
+    type Case<'a> =
+        (&'a [(&'a str, &'a str, SuppressionReason)], &'a str, &'a str, Option<SuppressionReason>);
     let table: [Case<'_>; 10] = [
         (&[], "sms:twilio", "a", None),
         (&[("sms", "", Stop)], "sms:twilio", "a", Some(Stop)),
@@ -62,7 +63,9 @@ fn ntf_18_a_suppressed_address_is_never_sent_to() {
     ];
     for (standing, channel, kind, reason) in table {
         let asked = ConsentQuestion { channel, kind, now: at(NOON), redirected: false, zone: None };
-        let want = reason.map_or(Verdict::Send, |reason| Verdict::Suppressed(Why::Suppressed(reason)));
+        let want = reason.map_or(ConsentDecision::Send, |reason| {
+            ConsentDecision::Suppressed(ConsentRefusal::Suppressed(reason))
+        });
         assert_eq!(decide(&asked, &suppressed(standing), &house(json!({}))), want, "{standing:?} {channel}");
     }
 }
@@ -72,7 +75,7 @@ fn ntf_18_a_suppressed_address_is_never_sent_to() {
 fn ntf_18_an_opt_out_holds_for_its_channel_and_kind() {
     let preferences = preferences(json!({"optOuts":
         [{"channel": "SMS"}, {"kind": "news"}, {"channel": "email", "kind": "reminder"}]}));
-    let standing = Standing { preferences, ..Standing::default() };
+    let standing = AddressConsent { preferences, ..AddressConsent::default() };
     let table = [
         ("sms:twilio", "receipt", false),
         ("whatsapp:meta", "news", false),
@@ -81,10 +84,14 @@ fn ntf_18_an_opt_out_holds_for_its_channel_and_kind() {
         ("whatsapp:meta", "reminder", true),
     ];
     for (channel, kind, sent) in table {
-        let want = if sent { Verdict::Send } else { Verdict::Suppressed(Why::OptedOut) };
+        let want =
+            if sent { ConsentDecision::Send } else { ConsentDecision::Suppressed(ConsentRefusal::OptedOut) };
         assert_eq!(decide(&ask(channel, kind, NOON), &standing, &house(json!({}))), want, "{channel} {kind}");
     }
-    assert_eq!((Why::OptedOut.word(), Why::Suppressed(Reason::Stop).word()), ("opted-out", "stop"));
+    assert_eq!(
+        (ConsentRefusal::OptedOut.word(), ConsentRefusal::Suppressed(SuppressionReason::Stop).word()),
+        ("opted-out", "stop")
+    );
 }
 
 /// NTF-18: the recipient's override goes before the tenant's, and the channel that it leads to is checked,
@@ -92,24 +99,29 @@ fn ntf_18_an_opt_out_holds_for_its_channel_and_kind() {
 #[test]
 fn ntf_18_another_channel_is_used_by_an_override() {
     let tenant = house(json!({"channelOverride": {"whatsapp": "sms:tenant", "email:old": "email:new"}}));
-    let own = Standing {
+    let own = AddressConsent {
         preferences: preferences(json!({"channelOverride": {"WhatsApp": "sms:own"}})),
-        ..Standing::default()
+        ..AddressConsent::default()
     };
-    let unknown = Standing::default();
-    let to = |key: &str| Verdict::UseChannel(key.to_owned());
+    let unknown = AddressConsent::default();
+    let to = |key: &str| ConsentDecision::UseChannel(key.to_owned());
     assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &own, &tenant), to("sms:own"));
     assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &unknown, &tenant), to("sms:tenant"));
     assert_eq!(decide(&ask("email:old", "a", NOON), &unknown, &tenant), to("email:new"));
-    assert_eq!(decide(&ask("email:new", "a", NOON), &unknown, &tenant), Verdict::Send);
-    assert_eq!(decide(&ask("sms:own", "a", NOON), &own, &tenant), Verdict::Send, "one hop only");
+    assert_eq!(decide(&ask("email:new", "a", NOON), &unknown, &tenant), ConsentDecision::Send);
+    assert_eq!(decide(&ask("sms:own", "a", NOON), &own, &tenant), ConsentDecision::Send, "one hop only");
     let once = ConsentQuestion { redirected: true, ..ask("whatsapp:meta", "a", NOON) };
-    assert_eq!(decide(&once, &own, &tenant), Verdict::Send);
-    let stopped = Standing { suppressed: suppressed(&[("sms", "", Reason::Stop)]).suppressed, ..own.clone() };
-    let refused = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
+    assert_eq!(decide(&once, &own, &tenant), ConsentDecision::Send);
+    let stopped = AddressConsent {
+        suppressed: suppressed(&[("sms", "", SuppressionReason::Stop)]).suppressed,
+        ..own.clone()
+    };
+    let refused = ConsentDecision::Suppressed(ConsentRefusal::Suppressed(SuppressionReason::Stop));
     assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &stopped, &tenant), refused, "not by the other one");
-    let bounced =
-        Standing { suppressed: suppressed(&[("whatsapp", "", Reason::HardBounce)]).suppressed, ..own };
+    let bounced = AddressConsent {
+        suppressed: suppressed(&[("whatsapp", "", SuppressionReason::HardBounce)]).suppressed,
+        ..own
+    };
     assert_eq!(decide(&ask("whatsapp:meta", "a", NOON), &bounced, &tenant), to("sms:own"));
 }
 
@@ -139,8 +151,8 @@ fn ntf_18_quiet_hours_shift_in_the_recipients_zone() {
         (&json!({}), json!({}), "2026-05-14T23:30:00Z", None),
     ];
     for (tenant, recipient, now, until) in table {
-        let own = Standing { preferences: preferences(recipient.clone()), ..Standing::default() };
-        let want = until.map_or(Verdict::Send, |until| Verdict::ShiftTo(at(until)));
+        let own = AddressConsent { preferences: preferences(recipient.clone()), ..AddressConsent::default() };
+        let want = until.map_or(ConsentDecision::Send, |until| ConsentDecision::ShiftTo(at(until)));
         assert_eq!(
             decide(&ask("sms:x", "a", now), &own, &house(tenant.clone())),
             want,
@@ -169,10 +181,10 @@ fn ntf_18_the_events_zone_stands_between_the_recipients_and_the_tenants() {
         (&berlin, json!({}), Some(""), in_berlin),
     ];
     for (tenant, recipient, zone, until) in table {
-        let own = Standing { preferences: preferences(recipient.clone()), ..Standing::default() };
+        let own = AddressConsent { preferences: preferences(recipient.clone()), ..AddressConsent::default() };
         let asked = ConsentQuestion { zone, ..ask("sms:x", "a", "2026-05-14T20:00:00Z") };
         let verdict = decide(&asked, &own, &house(tenant.clone()));
-        assert_eq!(verdict, Verdict::ShiftTo(at(until)), "{tenant} {recipient} {zone:?}");
+        assert_eq!(verdict, ConsentDecision::ShiftTo(at(until)), "{tenant} {recipient} {zone:?}");
     }
 }
 
@@ -183,13 +195,13 @@ fn ntf_18_only_kinds_that_the_tenant_exempts_are_sent_at_night() {
     let exempting = house(json!({"quietHours": hours, "quietHoursExempt": ["otp"]}));
     let plain = house(json!({"quietHours": hours}));
     let night = "2026-05-14T23:30:00Z";
-    let shift = Verdict::ShiftTo(at("2026-05-15T05:00:00Z"));
-    let unknown = Standing::default();
-    assert_eq!(decide(&ask("sms:x", "otp", night), &unknown, &exempting), Verdict::Send);
+    let shift = ConsentDecision::ShiftTo(at("2026-05-15T05:00:00Z"));
+    let unknown = AddressConsent::default();
+    assert_eq!(decide(&ask("sms:x", "otp", night), &unknown, &exempting), ConsentDecision::Send);
     assert_eq!(decide(&ask("sms:x", "otp.sent", night), &unknown, &exempting), shift);
     assert_eq!(decide(&ask("sms:x", "otp", night), &unknown, &plain), shift);
-    let stopped = suppressed(&[("", "", Reason::Stop)]);
-    let refused = Verdict::Suppressed(Why::Suppressed(Reason::Stop));
+    let stopped = suppressed(&[("", "", SuppressionReason::Stop)]);
+    let refused = ConsentDecision::Suppressed(ConsentRefusal::Suppressed(SuppressionReason::Stop));
     assert_eq!(decide(&ask("sms:x", "a", night), &stopped, &plain), refused);
     let other = house(json!({"quietHours": hours, "channelOverride": {"sms": "email:x"}}));
     assert_eq!(decide(&ask("sms:x", "a", night), &unknown, &other), shift, "first wait, then by the other");
@@ -239,7 +251,7 @@ fn ntf_18_bad_preferences_are_told_everything() {
         "locale": "en_US", "timeZone": "Mars/Base",
         "channelOverride": {"whatsapp": "sms", "": "sms:x", "push": 1},
         "quietHours": {"from": "9:00", "to": "25:00", "timeZone": "CEST"}, "quiet": 1});
-    Preferences::read(&json, &mut problems);
+    RecipientPreferences::read(&json, &mut problems);
     let paths: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
     for path in [
         "quiet",
@@ -267,11 +279,11 @@ fn ntf_18_bad_preferences_are_told_everything() {
         (json!({"from": 8, "to": "24:00"}), "`24:00` is not a local time"),
     ] {
         let mut problems = Problems::default();
-        assert_eq!(Quiet::read(&wrong, "q", &mut problems), None);
+        assert_eq!(QuietPreference::read(&wrong, "q", &mut problems), None);
         assert!(problems.to_string().contains(said), "{problems}");
     }
     let mut problems = Problems::default();
-    Settings::read(
+    TenantSettings::read(
         &json!({"quietHours": "none", "quietHoursExempt": [1, " x"], "channelOverride": []}),
         &mut problems,
     );
@@ -287,12 +299,12 @@ fn documents_read_what_they_write() {
     assert_eq!(Value::Object(preferences(given.clone()).to_json()), given);
     let nothing =
         json!({"optOuts": [], "channelOverride": {}, "locale": null, "timeZone": null, "quietHours": null});
-    assert_eq!(Value::Object(Preferences::default().to_json()), nothing);
+    assert_eq!(Value::Object(RecipientPreferences::default().to_json()), nothing);
     let given = json!({"quietHours": {"from": "21:00", "to": "08:00"}, "quietHoursExempt": ["otp"],
         "channelOverride": {"email:old": "email:new"}});
     assert_eq!(Value::Object(settings(given.clone()).to_json()), given);
-    for (reason, word) in Reason::ALL {
-        assert_eq!((Reason::from_word(word), reason.word()), (Some(reason), word));
+    for (reason, word) in SuppressionReason::ALL {
+        assert_eq!((SuppressionReason::from_word(word), reason.word()), (Some(reason), word));
     }
 }
 

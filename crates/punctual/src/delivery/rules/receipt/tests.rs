@@ -35,7 +35,10 @@ fn ntf_16_a_receipt_never_takes_a_delivery_back() {
 #[test]
 fn ntf_16_what_suppresses() {
     let found = ReceiptStatus::ALL.map(ReceiptStatus::suppresses);
-    assert_eq!(found, [None, None, Some(Reason::HardBounce), None, Some(Reason::Stop), None]);
+    assert_eq!(
+        found,
+        [None, None, Some(SuppressionReason::HardBounce), None, Some(SuppressionReason::Stop), None]
+    );
     for status in ReceiptStatus::ALL {
         assert_eq!(ReceiptStatus::from_word(status.word()), Some(status));
     }

@@ -7,13 +7,13 @@
 //! has one, else of every send; and at last the newest.
 
 use crate::base::locale;
-use crate::delivery::rules::template::definition::Scope;
+use crate::delivery::rules::template::definition::TemplateScope;
 use crate::delivery::rules::template::set::MessageTemplate;
 use crate::queue::rules::message::Entity;
 
 /// The message for which a template is chosen.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct TemplateQuery<'a> {
     /// The entities whose own templates fit, the most specific first: the message's own entity, such as
     /// survey 7, and the entities that it leads to.
     pub scopes: &'a [Entity],
@@ -62,7 +62,10 @@ pub fn is_named(key: &str, named: &str) -> bool {
 
 /// The template for a message, if one fits.
 #[must_use]
-pub fn choose<'t>(templates: &'t [MessageTemplate], wanted: &Wanted<'_>) -> Option<&'t MessageTemplate> {
+pub fn choose<'t>(
+    templates: &'t [MessageTemplate],
+    wanted: &TemplateQuery<'_>,
+) -> Option<&'t MessageTemplate> {
     let kind = kind_of(wanted.channel);
     let fitting =
         templates.iter().filter_map(|template| Some((rank(template, kind, wanted).ok()?, template)));
@@ -114,7 +117,7 @@ impl TemplateVerdict {
 #[must_use]
 pub fn compare<'t>(
     templates: &'t [MessageTemplate],
-    wanted: &Wanted<'_>,
+    wanted: &TemplateQuery<'_>,
 ) -> Vec<(&'t MessageTemplate, TemplateVerdict)> {
     let kind = kind_of(wanted.channel);
     let ranks: Vec<_> = templates.iter().map(|template| rank(template, kind, wanted)).collect();
@@ -148,7 +151,7 @@ fn behind(rank: &Rank, best: &Rank) -> TemplateVerdict {
 type Rank = (usize, usize, bool, u32, i64);
 
 /// How well a template fits, or why it does not.
-fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Result<Rank, TemplateVerdict> {
+fn rank(template: &MessageTemplate, kind: &str, wanted: &TemplateQuery<'_>) -> Result<Rank, TemplateVerdict> {
     let of = &template.definition;
     let exact = of.channel == wanted.channel;
     let alike = || !of.channel.contains(':') && kind_of(&of.channel).eq_ignore_ascii_case(kind);
@@ -168,13 +171,13 @@ fn rank(template: &MessageTemplate, kind: &str, wanted: &Wanted<'_>) -> Result<R
 
 /// Returns how specific a template's scope is to a message, from 1; `None` if the scope is of no entity of
 /// the message.
-fn closeness(scope: &Scope, scopes: &[Entity]) -> Option<usize> {
+fn closeness(scope: &TemplateScope, scopes: &[Entity]) -> Option<usize> {
     let place = scopes.iter().position(|entity| entity.kind == scope.kind && entity.id == scope.id)?;
     Some(scopes.len() - place)
 }
 
 /// How near a language is to what is wanted; 0 is any other.
-fn nearness(language: &str, wanted: &Wanted<'_>) -> usize {
+fn nearness(language: &str, wanted: &TemplateQuery<'_>) -> usize {
     let tags = wanted.locale.iter().chain(wanted.defaults);
     let steps = tags.flat_map(|tag| {
         let same = locale::same(language, tag);

@@ -15,7 +15,7 @@ use jiff::fmt::strtime;
 
 /// The length of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum DateLength {
     /// `14/05/2026`
     Short,
     /// `14 May 2026`, the month cut short where the locale does that.
@@ -28,13 +28,13 @@ pub enum Length {
 
 /// How a date is shown. The examples are British.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum DateFormat {
     /// `14 May 2026`
-    Date(Length),
+    Date(DateLength),
     /// `05:13`
     Time,
     /// `14 May 2026 at 05:13`
-    DateTime(Length),
+    DateTime(DateLength),
     /// `Thursday`
     Weekday,
     /// `2026-05-14`
@@ -48,7 +48,7 @@ const WORDS: [&str; 8] = ["short", "medium", "long", "full", "time", "datetime",
 /// Directives of a pattern that put in a name, which is English.
 const NAMED: [&str; 8] = ["%A", "%a", "%B", "%b", "%h", "%p", "%P", "%c"];
 
-impl Format {
+impl DateFormat {
     /// Reads a word such as `long`, a length before `datetime`, or a pattern with `%`.
     ///
     /// # Errors
@@ -58,15 +58,15 @@ impl Format {
             return pattern(text);
         }
         let word = text.to_ascii_lowercase();
-        if let Some(length) = word.strip_suffix("datetime").and_then(|rest| Length::find(rest.trim())) {
+        if let Some(length) = word.strip_suffix("datetime").and_then(|rest| DateLength::find(rest.trim())) {
             return Ok(Self::DateTime(length));
         }
         match word.as_str() {
             "time" => Ok(Self::Time),
-            "datetime" => Ok(Self::DateTime(Length::Long)),
+            "datetime" => Ok(Self::DateTime(DateLength::Long)),
             "weekday" => Ok(Self::Weekday),
             "iso" => Ok(Self::Iso),
-            word => Length::find(word)
+            word => DateLength::find(word)
                 .map(Self::Date)
                 .ok_or_else(|| format!("`{}` is not a form of dates{}", quote(text), hint(text, &WORDS))),
         }
@@ -91,7 +91,7 @@ pub(crate) fn names_in_english(pattern: &str) -> bool {
     NAMED.iter().any(|named| pattern.contains(named))
 }
 
-impl Length {
+impl DateLength {
     fn find(word: &str) -> Option<Self> {
         match word {
             "short" => Some(Self::Short),
@@ -104,10 +104,10 @@ impl Length {
 }
 
 /// Refuses here what could not be shown later.
-fn pattern(text: &str) -> Result<Format, String> {
+fn pattern(text: &str) -> Result<DateFormat, String> {
     let sample = date(2026, 12, 31).at(23, 59, 59, 0);
     match strtime::format(text, sample) {
-        Ok(_) => Ok(Format::Pattern(text.to_owned())),
+        Ok(_) => Ok(DateFormat::Pattern(text.to_owned())),
         Err(said) => Err(format!("`{}` is not a pattern such as %d/%m/%Y: {said}", quote(text))),
     }
 }

@@ -12,7 +12,7 @@ use crate::base::name::check_name;
 use crate::base::nearest::hint;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::provider::ProviderTemplate;
-use crate::delivery::rules::template::{Missing, Template};
+use crate::delivery::rules::template::{MissingValuePolicy, TextTemplate};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub(crate) const KINDS: [&str; 7] = ["WhatsApp", "SMS", "Email", "Push", "InApp"
 
 /// The subject to which a template is limited, such as one survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub struct TemplateScope {
     /// The type of it: `survey`.
     pub kind: String,
     /// Its id.
@@ -50,7 +50,7 @@ pub struct Scope {
 
 /// A template as it was defined.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Definition {
+pub struct TemplateDefinition {
     /// The kind of events that it is for.
     pub event_type: String,
     /// A kind of channels (`WhatsApp`) or the key of one (`whatsapp:default`).
@@ -60,7 +60,7 @@ pub struct Definition {
     /// The locale of its texts.
     pub language: String,
     /// The subject to which it is limited; `None` is everything of the tenant.
-    pub scope: Option<Scope>,
+    pub scope: Option<TemplateScope>,
     /// The first send that it is for: 1 the invitation alone, 2 the first reminder and those after it;
     /// none is every send.
     pub attempt: Option<u32>,
@@ -73,25 +73,25 @@ pub struct Definition {
     /// The provider's own template: `{key, params?, language?, entityId?}`.
     pub provider_template: Option<Value>,
     /// The replacement for a placeholder without a value.
-    pub missing: Missing,
+    pub missing: MissingValuePolicy,
     /// Whether the template is used. Left out, a new template is used, and an existing one is unchanged.
     pub active: Option<bool>,
 }
 
 /// The texts of a template, ready to be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compiled {
+pub struct CompiledTemplate {
     /// The subject.
-    pub subject: Option<Template>,
+    pub subject: Option<TextTemplate>,
     /// The text.
-    pub body: Template,
+    pub body: TextTemplate,
     /// The text with markup.
-    pub html: Option<Template>,
+    pub html: Option<TextTemplate>,
     /// The provider's own template.
-    pub provider: Option<ProviderTemplate<Template>>,
+    pub provider: Option<ProviderTemplate<TextTemplate>>,
 }
 
-impl Definition {
+impl TemplateDefinition {
     /// Reads a definition. Every problem is reported with its path; a definition is returned only if there is
     /// none.
     pub fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
@@ -105,7 +105,7 @@ impl Definition {
         Some(definition).filter(|_| problems.0.len() == before)
     }
 
-    /// Reads back what [`Definition::to_json`] wrote. The definition was checked when it was stored, so it is
+    /// Reads back what [`TemplateDefinition::to_json`] wrote. The definition was checked when it was stored, so it is
     /// not checked again by rules that may be stricter by now.
     #[must_use]
     pub fn kept(json: &Value) -> Self {
@@ -134,7 +134,7 @@ impl Definition {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub fn compile(&self) -> Result<Compiled> {
+    pub fn compile(&self) -> Result<CompiledTemplate> {
         let mut problems = Problems::default();
         match self.check(&mut problems) {
             Some(compiled) if problems.0.is_empty() => Ok(compiled),
@@ -142,7 +142,7 @@ impl Definition {
         }
     }
 
-    fn check(&self, problems: &mut Problems) -> Option<Compiled> {
+    fn check(&self, problems: &mut Problems) -> Option<CompiledTemplate> {
         check_name(&self.event_type, "eventType", problems);
         check_name(&self.channel, "channel", problems);
         if let Some(name) = &self.name {
@@ -163,7 +163,7 @@ impl Definition {
         let subject = self.subject.as_deref().map(|text| parse(text, "subject", problems));
         let body = parse(&self.body, "body", problems);
         let html = self.html.as_deref().map(|text| parse(text, "html", problems));
-        Some(Compiled {
+        Some(CompiledTemplate {
             subject: subject.unwrap_or_default(),
             body: body?,
             html: html.unwrap_or_default(),
@@ -198,8 +198,9 @@ impl Definition {
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
         let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
-        let scope =
-            |of: fn(&Scope) -> &String| self.scope.as_ref().map_or(Value::Null, |s| of(s).as_str().into());
+        let scope = |of: fn(&TemplateScope) -> &String| {
+            self.scope.as_ref().map_or(Value::Null, |s| of(s).as_str().into())
+        };
         let fields = [
             ("eventType", self.event_type.as_str().into()),
             ("channel", self.channel.as_str().into()),
@@ -218,9 +219,9 @@ impl Definition {
     }
 }
 
-impl Compiled {
+impl CompiledTemplate {
     /// Its texts, each with the field it stands in.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Cow<'static, str>, &Template)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Cow<'static, str>, &TextTemplate)> {
         let texts =
             [("subject", self.subject.as_ref()), ("body", Some(&self.body)), ("html", self.html.as_ref())];
         let own = texts.into_iter().filter_map(|(path, text)| Some((Cow::Borrowed(path), text?)));
@@ -241,14 +242,14 @@ fn optional(part: &DocumentObject<'_>, field: &str, problems: &mut Problems) -> 
     found.filter(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
-fn read_scope(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Scope> {
+fn read_scope(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<TemplateScope> {
     let kind = optional(part, "scopeType", problems);
     let id = match part.get("scopeId") {
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => optional(part, "scopeId", problems),
     };
     match (kind, id) {
-        (Some(kind), Some(id)) => Some(Scope { kind, id }),
+        (Some(kind), Some(id)) => Some(TemplateScope { kind, id }),
         (None, None) => None,
         (Some(_), None) => {
             problems.push("scopeId", "is missing: the id of what it is only for");
@@ -270,25 +271,25 @@ fn read_attempt(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<u3
     found
 }
 
-fn read_missing(part: &DocumentObject<'_>, problems: &mut Problems) -> Missing {
-    let Some(value) = part.get("missing") else { return Missing::default() };
+fn read_missing(part: &DocumentObject<'_>, problems: &mut Problems) -> MissingValuePolicy {
+    let Some(value) = part.get("missing") else { return MissingValuePolicy::default() };
     let word = crate::base::document::text(value, "missing", problems).unwrap_or("empty");
-    let found = Missing::ALL.into_iter().find(|missing| missing.word() == word);
+    let found = MissingValuePolicy::ALL.into_iter().find(|missing| missing.word() == word);
     found.unwrap_or_else(|| {
-        let hint = hint(word, &Missing::ALL.map(Missing::word));
+        let hint = hint(word, &MissingValuePolicy::ALL.map(MissingValuePolicy::word));
         problems.push("missing", format!("`{}` is not a way to treat what has no value{hint}", quote(word)));
-        Missing::default()
+        MissingValuePolicy::default()
     })
 }
 
 /// A text with placeholders that stands at `path`.
-pub(crate) fn parse(text: &str, path: &str, problems: &mut Problems) -> Option<Template> {
+pub(crate) fn parse(text: &str, path: &str, problems: &mut Problems) -> Option<TextTemplate> {
     if let Some(c) = text.chars().find(|c| c.is_control() && !"\n\r\t".contains(*c)) {
         let code = u32::from(c);
         problems.push(path, format!("has the control character U+{code:04X} in it, which no reader can see"));
         return None;
     }
-    let parsed = Template::parse(text);
+    let parsed = TextTemplate::parse(text);
     parsed.map_err(|wrongs| wrongs.iter().for_each(|wrong| problems.push(path, wrong.to_string()))).ok()
 }
 

@@ -17,9 +17,9 @@ use crate::base::limits;
 use crate::base::locale;
 use crate::base::nearest::hint;
 use crate::delivery::rules::template::currency::{self, Currency};
-use crate::delivery::rules::template::date::{self, Format};
+use crate::delivery::rules::template::date::{self, DateFormat};
 use crate::delivery::rules::template::forms::{self, Forms};
-use crate::delivery::rules::template::values::{Found, Values};
+use crate::delivery::rules::template::values::{ResolvedValue, TemplateValues};
 use std::borrow::Cow;
 
 const NAMES: [&str; 6] = ["upper", "lower", "default", "number", "money", "date"];
@@ -35,7 +35,7 @@ pub(crate) enum Filter {
     Default(String),
     Number { decimals: Option<usize> },
     Money(CurrencySource),
-    Date(Format),
+    Date(DateFormat),
 }
 
 /// What names the currency of an amount.
@@ -48,7 +48,7 @@ pub(crate) enum CurrencySource {
 
 /// What a filter needs beside the value.
 pub(crate) struct Context<'v, 'n> {
-    pub(crate) values: &'v Values<'v>,
+    pub(crate) values: &'v TemplateValues<'v>,
     pub(crate) locale: &'v str,
     /// How many names may still be looked at.
     pub(crate) names: &'n mut usize,
@@ -75,7 +75,7 @@ impl Filter {
             ("number", Some(digits)) => decimals(digits).map(|n| Self::Number { decimals: Some(n) }),
             ("money", Some(source)) => CurrencySource::parse(source).map(Self::Money),
             ("money", None) => Err("`money` needs a currency: write money:USD, or the key of one".into()),
-            ("date", argument) => Format::parse(argument.unwrap_or("long")).map(Self::Date),
+            ("date", argument) => DateFormat::parse(argument.unwrap_or("long")).map(Self::Date),
             ("", _) => Err("a filter is missing behind the `|`".into()),
             _ => Err(format!("`{}` is not a filter{}", quote(name), hint(name, &NAMES))),
         }
@@ -92,8 +92,8 @@ impl Filter {
     /// Says that the filter shows a value otherwise than a language has it.
     pub(crate) fn doubt(&self, language: &str) -> Option<String> {
         match self {
-            Self::Upper | Self::Lower | Self::Default(_) | Self::Date(Format::Iso) => None,
-            Self::Date(Format::Pattern(pattern)) => {
+            Self::Upper | Self::Lower | Self::Default(_) | Self::Date(DateFormat::Iso) => None,
+            Self::Date(DateFormat::Pattern(pattern)) => {
                 let doubtful =
                     date::names_in_english(pattern) && !locale::same(locale::language(language), "en");
                 let shown = quote(pattern);
@@ -190,7 +190,7 @@ impl CurrencySource {
             Self::Code(currency) => return Some(*currency),
             Self::Key(key) => key,
         };
-        let found = context.values.get(key, context.names).and_then(Found::text);
+        let found = context.values.get(key, context.names).and_then(ResolvedValue::text);
         let Some(code) = found else {
             warn(&format!("is shown without a currency: `{{{{{}}}}}` has no value", quote(key)));
             return None;

@@ -6,7 +6,7 @@ use crate::delivery::rules::template::definition::parse;
 use serde_json::{Value, json};
 
 /// The expected result of a text.
-enum Want {
+enum Expectation {
     /// The text is refused with this message.
     Refused(&'static str),
     /// The text renders to this, with so many warnings.
@@ -14,7 +14,7 @@ enum Want {
     /// The text stays within the limits, with this warning.
     Bounded(&'static str),
 }
-use Want::{Bounded, Refused, Says};
+use Expectation::{Bounded, Refused, Says};
 
 fn payload() -> Value {
     let deep = (0..120).fold(json!("bottom"), |inner, _| json!({"d": inner}));
@@ -31,7 +31,7 @@ fn payload() -> Value {
 }
 
 #[rustfmt::skip]
-fn table() -> Vec<(String, Want)> {
+fn table() -> Vec<(String, Expectation)> {
     let deep_key = format!("{{{{deep{}}}}}", ".d".repeat(120));
     let cases = vec![
         // Not closed, not opened, not a key.
@@ -113,8 +113,9 @@ fn ntf_10_hostile_templates_are_refused_or_harmless() {
         let shown = quote(&text);
         let mut problems = crate::base::error::Problems::default();
         let parsed = parse(&text, "body", &mut problems);
-        let made = parsed
-            .map(|template| template.render(&Values::default().under("", &payload), Target::Text, "en"));
+        let made = parsed.map(|template| {
+            template.render(&TemplateValues::default().under("", &payload), TextTarget::Text, "en")
+        });
         match (want, made) {
             (Refused(why), None) => assert!(problems.to_string().contains(why), "{shown}: {problems}"),
             (Says(text, told), Some(made)) => {
@@ -142,16 +143,16 @@ fn ntf_10_hostile_templates_are_refused_or_harmless() {
 #[test]
 fn ntf_9_values_stay_in_their_place() {
     let payload = payload();
-    let values = Values::default().under("", &payload);
-    let render = |text: &str, target| Template::parse(text).unwrap().render(&values, target, "en").text;
-    let subject = render("Re: {{header}}{{separators}}", Target::Line);
+    let values = TemplateValues::default().under("", &payload);
+    let render = |text: &str, target| TextTemplate::parse(text).unwrap().render(&values, target, "en").text;
+    let subject = render("Re: {{header}}{{separators}}", TextTarget::Line);
     assert_eq!(subject, "Re: Hi  Bcc: victim@example.org    bodya b c d");
     assert!(!subject.contains(['\r', '\n', '\u{2028}', '\u{2029}', '\u{85}']));
-    let html = render("<p title=\"{{html}}\">{{html}}</p>", Target::Html);
+    let html = render("<p title=\"{{html}}\">{{html}}</p>", TextTarget::Html);
     assert!(!html[10..].contains("<script") && !html.contains("<img") && !html.contains("='a'"), "{html}");
-    let left = values.clone().missing(Missing::AsWritten);
-    let made = Template::parse("<p>{{x|default:\"<b>\"|upper}} {{nobody.at}}</p>").unwrap();
-    let made = made.render(&left, Target::Html, "en");
+    let left = values.clone().missing(MissingValuePolicy::AsWritten);
+    let made = TextTemplate::parse("<p>{{x|default:\"<b>\"|upper}} {{nobody.at}}</p>").unwrap();
+    let made = made.render(&left, TextTarget::Html, "en");
     assert_eq!(made.text, "<p>&lt;B&gt; {{nobody.at}}</p>");
 }
 
@@ -160,12 +161,12 @@ fn ntf_9_values_stay_in_their_place() {
 #[test]
 fn ntf_9_a_wide_payload_is_looked_through_within_limits() {
     let wide: Value = (0..60_000).map(|n| (format!("key{n}"), json!(n))).collect();
-    let values = Values::default().under("", &wide);
+    let values = TemplateValues::default().under("", &wide);
     let text: String = (0..500).map(|n| format!("{{{{KEY{n}x}}}}")).collect();
-    let template = Template::parse(&text).unwrap();
+    let template = TextTemplate::parse(&text).unwrap();
     let begin = crate::base::clock::monotonic();
-    assert_eq!(template.render(&values, Target::Text, "en").text, "");
+    assert_eq!(template.render(&values, TextTarget::Text, "en").text, "");
     println!("{:?} for 500 names that are not there, among 60,000", begin.elapsed());
-    let exact = Template::parse("{{key59999}}").unwrap();
-    assert_eq!(exact.render(&values, Target::Text, "en").text, "59999");
+    let exact = TextTemplate::parse("{{key59999}}").unwrap();
+    assert_eq!(exact.render(&values, TextTarget::Text, "en").text, "59999");
 }

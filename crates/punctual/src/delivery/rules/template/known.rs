@@ -10,7 +10,7 @@ const SAMPLE_NAMES_MAX: usize = 2_000;
 
 /// The names that a template can use, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownNames {
     names: Vec<String>,
     /// Prefixes under which any name is possible: the states of entities.
     open: Vec<String>,
@@ -18,7 +18,7 @@ pub struct Known {
     because: Option<String>,
 }
 
-impl Known {
+impl KnownNames {
     /// Names that are always there.
     #[must_use]
     pub fn always(names: &[&str]) -> Self {

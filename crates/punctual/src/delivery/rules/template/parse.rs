@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Something wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct TemplateProblem {
     /// The line, from 1.
     pub line: usize,
     /// The character in the line, from 1.
@@ -18,7 +18,7 @@ pub struct Wrong {
     pub message: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for TemplateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
     }
@@ -33,11 +33,11 @@ struct Reader<'t> {
     at: usize,
     parts: Vec<Part>,
     words: String,
-    wrongs: Vec<Wrong>,
+    wrongs: Vec<TemplateProblem>,
 }
 
 /// The parts of a text, in their order.
-pub(crate) fn parts(text: &str) -> Result<Vec<Part>, Vec<Wrong>> {
+pub(crate) fn parts(text: &str) -> Result<Vec<Part>, Vec<TemplateProblem>> {
     let mut reader = Reader { text, at: 0, parts: Vec::new(), words: String::new(), wrongs: Vec::new() };
     if text.len() > limits::TEMPLATE_BYTES_MAX {
         let most = limits::TEMPLATE_BYTES_MAX;
@@ -127,7 +127,7 @@ impl<'t> Reader<'t> {
         let before = &self.text[..at];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        self.wrongs.push(Wrong { line, column, message: message.into() });
+        self.wrongs.push(TemplateProblem { line, column, message: message.into() });
     }
 }
 

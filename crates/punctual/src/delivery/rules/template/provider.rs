@@ -5,7 +5,7 @@ use crate::base::document::{DocumentList, DocumentObject, kind, quote, text};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::name::check_name;
-use crate::delivery::rules::template::Template;
+use crate::delivery::rules::template::TextTemplate;
 use crate::delivery::rules::template::definition::parse;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub struct ProviderTemplate<T> {
 
 const PATH: &str = "providerTemplate";
 
-impl ProviderTemplate<Template> {
+impl ProviderTemplate<TextTemplate> {
     /// Reads a provider template; every problem is reported.
     pub(crate) fn read(json: &Value, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
@@ -44,7 +44,7 @@ impl ProviderTemplate<Template> {
     }
 
     /// The parameters, each with its path.
-    pub(crate) fn params(&self) -> impl Iterator<Item = (String, &Template)> {
+    pub(crate) fn params(&self) -> impl Iterator<Item = (String, &TextTemplate)> {
         self.params.iter().enumerate().map(|(n, (name, text))| match name {
             Some(name) => (format!("{PATH}.params.{}", quote(name)), text),
             None => (format!("{PATH}.params[{n}]"), text),
@@ -52,7 +52,10 @@ impl ProviderTemplate<Template> {
     }
 
     /// Fills in the parameters, each by its path.
-    pub(crate) fn fill(&self, mut render: impl FnMut(&str, &Template) -> String) -> ProviderTemplate<String> {
+    pub(crate) fn fill(
+        &self,
+        mut render: impl FnMut(&str, &TextTemplate) -> String,
+    ) -> ProviderTemplate<String> {
         let names = self.params.iter().map(|(name, _)| name.clone());
         let params = names.zip(self.params()).map(|(name, (path, text))| (name, render(&path, text)));
         ProviderTemplate {
@@ -80,7 +83,7 @@ impl ProviderTemplate<String> {
     }
 }
 
-fn params(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<(Option<String>, Template)> {
+fn params(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<(Option<String>, TextTemplate)> {
     let most = limits::PROVIDER_PARAMS_MAX;
     match part.get("params") {
         Some(Value::Array(_)) => {
@@ -105,6 +108,6 @@ fn params(part: &DocumentObject<'_>, problems: &mut Problems) -> Vec<(Option<Str
     }
 }
 
-fn param(value: &Value, path: &str, problems: &mut Problems) -> Option<Template> {
+fn param(value: &Value, path: &str, problems: &mut Problems) -> Option<TextTemplate> {
     parse(text(value, path, problems)?, path, problems)
 }

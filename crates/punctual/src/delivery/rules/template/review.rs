@@ -6,18 +6,23 @@ use crate::base::error::Problems;
 use crate::base::id::TemplateId;
 use crate::base::locale;
 use crate::base::nearest::nearest;
-use crate::delivery::rules::template::Known;
+use crate::delivery::rules::template::KnownNames;
 use crate::delivery::rules::template::choose::kind_of;
-use crate::delivery::rules::template::definition::{Compiled, Definition, KINDS};
+use crate::delivery::rules::template::definition::{CompiledTemplate, KINDS, TemplateDefinition};
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::segments::Segments;
-use crate::delivery::rules::template::set::Filled;
+use crate::delivery::rules::template::set::FilledTemplate;
 use crate::delivery::rules::template::values::same_name;
 
 /// Says what is probably not meant so, by the names that are known and, if there is one, by what the
 /// template says with its kind's sample.
 #[must_use]
-pub fn review(of: &Definition, texts: &Compiled, known: &Known, sample: Option<&Filled>) -> Problems {
+pub fn review(
+    of: &TemplateDefinition,
+    texts: &CompiledTemplate,
+    known: &KnownNames,
+    sample: Option<&FilledTemplate>,
+) -> Problems {
     let mut warnings = Problems::default();
     let is_known = of.channel.contains(':') || KINDS.contains(&kind_of(&of.channel));
     if let Some(meant) = nearest(&of.channel, KINDS).filter(|_| !is_known) {
@@ -43,8 +48,8 @@ pub fn review(of: &Definition, texts: &Compiled, known: &Known, sample: Option<&
 
 /// Warns of every other template in use that is for just the same: only the newest of them is ever taken.
 pub fn doubt_twins<'o>(
-    (id, of): (TemplateId, &Definition),
-    others: impl Iterator<Item = (TemplateId, &'o Definition)>,
+    (id, of): (TemplateId, &TemplateDefinition),
+    others: impl Iterator<Item = (TemplateId, &'o TemplateDefinition)>,
     warnings: &mut Problems,
 ) {
     for (other, _) in others.filter(|(other, twin)| *other != id && are_twins(of, twin)) {
@@ -57,8 +62,8 @@ pub fn doubt_twins<'o>(
     }
 }
 
-fn are_twins(a: &Definition, b: &Definition) -> bool {
-    let channel = |of: &Definition| match of.channel.contains(':') {
+fn are_twins(a: &TemplateDefinition, b: &TemplateDefinition) -> bool {
+    let channel = |of: &TemplateDefinition| match of.channel.contains(':') {
         true => of.channel.clone(),
         false => kind_of(&of.channel).to_ascii_lowercase(),
     };
@@ -70,7 +75,7 @@ fn are_twins(a: &Definition, b: &Definition) -> bool {
 }
 
 /// Warns of dates, numbers and money that are not shown as the language has them.
-fn doubt_forms(of: &Definition, texts: &Compiled, warnings: &mut Problems) {
+fn doubt_forms(of: &TemplateDefinition, texts: &CompiledTemplate, warnings: &mut Problems) {
     for (path, text) in texts.all() {
         for said in text.filters().filter_map(|filter| filter.doubt(&of.language)) {
             if !warnings.0.iter().any(|told| told.path == path && told.message == said) {
@@ -80,7 +85,7 @@ fn doubt_forms(of: &Definition, texts: &Compiled, warnings: &mut Problems) {
     }
 }
 
-fn doubt_keys(texts: &Compiled, known: &Known, warnings: &mut Problems) {
+fn doubt_keys(texts: &CompiledTemplate, known: &KnownNames, warnings: &mut Problems) {
     for (path, text) in texts.all() {
         for key in text.keys() {
             let Some(said) = known.doubt(key) else { continue };
@@ -91,7 +96,12 @@ fn doubt_keys(texts: &Compiled, known: &Known, warnings: &mut Problems) {
     }
 }
 
-fn doubt_sms(of: &Definition, texts: &Compiled, sample: Option<&Filled>, warnings: &mut Problems) {
+fn doubt_sms(
+    of: &TemplateDefinition,
+    texts: &CompiledTemplate,
+    sample: Option<&FilledTemplate>,
+    warnings: &mut Problems,
+) {
     let fixed = Segments::of(&texts.body.fixed());
     let filled = sample.map(|filled| Segments::of(&filled.body));
     if fixed.count > 1 {
@@ -115,11 +125,11 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn definition(edit: impl FnOnce(&mut Value)) -> Definition {
+    fn definition(edit: impl FnOnce(&mut Value)) -> TemplateDefinition {
         let mut json = json!({"eventType": "a.b", "channel": "SMS", "language": "en", "body": "x"});
         edit(&mut json);
         let mut problems = Problems::default();
-        Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"))
+        TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"))
     }
 
     /// NTF-8: of two templates for just the same only the newest is taken, and the review of a saved one

@@ -5,8 +5,10 @@ use crate::base::id::TemplateId;
 use crate::base::locale;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::choose::kind_of;
-use crate::delivery::rules::template::definition::{Compiled, Definition};
-use crate::delivery::rules::template::{Missing, ProviderTemplate, Rendered, Target, Template, Values};
+use crate::delivery::rules::template::definition::{CompiledTemplate, TemplateDefinition};
+use crate::delivery::rules::template::{
+    MissingValuePolicy, ProviderTemplate, RenderedText, TemplateValues, TextTarget, TextTemplate,
+};
 
 /// A template that is in use.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,14 +18,14 @@ pub struct MessageTemplate {
     /// Which version of it this is, from 1.
     pub version: u32,
     /// As it was defined.
-    pub definition: Definition,
+    pub definition: TemplateDefinition,
     /// Its texts.
-    pub texts: Compiled,
+    pub texts: CompiledTemplate,
 }
 
 /// A template with its values filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filled {
+pub struct FilledTemplate {
     /// The subject, in one line.
     pub subject: Option<String>,
     /// The text.
@@ -48,31 +50,31 @@ impl MessageTemplate {
 
     /// Fills in the values.
     #[must_use]
-    pub fn fill(&self, values: &Values<'_>, tag: &str) -> Filled {
+    pub fn fill(&self, values: &TemplateValues<'_>, tag: &str) -> FilledTemplate {
         let as_written;
         let values = match self.definition.missing {
-            Missing::Empty => values,
-            missing @ Missing::AsWritten => {
+            MissingValuePolicy::Empty => values,
+            missing @ MissingValuePolicy::AsWritten => {
                 as_written = values.clone().missing(missing);
                 &as_written
             }
         };
         let mut warnings = Vec::new();
-        let mut render = |name: &str, text: &Template, target| {
-            let Rendered { text, warnings: said } = text.render(values, target, tag);
+        let mut render = |name: &str, text: &TextTemplate, target| {
+            let RenderedText { text, warnings: said } = text.render(values, target, tag);
             warnings.extend(said.into_iter().map(|said| Problem::new(name, said)));
             text
         };
-        let subject = self.texts.subject.as_ref().map(|text| render("subject", text, Target::Line));
-        let mut body = render("body", &self.texts.body, Target::Text);
+        let subject = self.texts.subject.as_ref().map(|text| render("subject", text, TextTarget::Line));
+        let mut body = render("body", &self.texts.body, TextTarget::Text);
         if kind_of(&self.definition.channel) == "SMS" {
             body = with_plain_spaces(body);
         }
-        let html = self.texts.html.as_ref().map(|text| render("html", text, Target::Html));
+        let html = self.texts.html.as_ref().map(|text| render("html", text, TextTarget::Html));
         let provider = self.texts.provider.as_ref();
         // A provider takes each parameter as one line.
-        let provider = provider.map(|own| own.fill(|path, text| render(path, text, Target::Line)));
-        Filled { subject, body, html, provider, warnings }
+        let provider = provider.map(|own| own.fill(|path, text| render(path, text, TextTarget::Line)));
+        FilledTemplate { subject, body, html, provider, warnings }
     }
 }
 

@@ -13,16 +13,16 @@ fn payload() -> Value {
         "a.b": 1, "a": {"b": 2, "c": 3}, "ÜBER": "x", "lines": "one\r\ntwo", "typed": "٧٫٥"})
 }
 
-fn render(text: &str, target: Target, locale: &str) -> Rendered {
+fn render(text: &str, target: TextTarget, locale: &str) -> RenderedText {
     let payload = payload();
     let zone = Zone::find("Asia/Baghdad").unwrap();
-    let values = Values::default()
+    let values = TemplateValues::default()
         .zone(&zone)
         .given("surveyUrl", "https://s.example/x?a=1&b=2")
         .given("recipient.address", "+964 770")
         .under("candidate", &payload)
         .under("", &payload);
-    Template::parse(text).unwrap().render(&values, target, locale)
+    TextTemplate::parse(text).unwrap().render(&values, target, locale)
 }
 
 /// NTF-9: keys in any case, nested or joined, bare or behind their prefix.
@@ -45,7 +45,7 @@ fn ntf_9_placeholders_find_their_values() {
         ("no { braces } here", "no { braces } here"),
     ];
     for (text, want) in table {
-        let made = render(text, Target::Text, "en");
+        let made = render(text, TextTarget::Text, "en");
         assert_eq!((made.text.as_str(), made.warnings.len()), (want, 0), "{text}: {:?}", made.warnings);
     }
 }
@@ -53,7 +53,7 @@ fn ntf_9_placeholders_find_their_values() {
 /// NTF-9: a missing value is empty or left, gives a warning, and never fails; null and objects are missing.
 #[test]
 fn ntf_9_a_missing_value_is_told() {
-    let made = render("a{{nobody}}b{{guest}}c{{guest.phone.x}}d{{nobody}}", Target::Text, "en");
+    let made = render("a{{nobody}}b{{guest}}c{{guest.phone.x}}d{{nobody}}", TextTarget::Text, "en");
     assert_eq!(made.text, "abcd");
     let want = [
         "`{{nobody}}` has no value",
@@ -62,8 +62,8 @@ fn ntf_9_a_missing_value_is_told() {
         "`{{guest.phone.x}}` has no value",
     ];
     assert_eq!(made.warnings, want);
-    let left = Values::default().missing(Missing::AsWritten);
-    let made = Template::parse("x {{ no | upper }} y").unwrap().render(&left, Target::Html, "en");
+    let left = TemplateValues::default().missing(MissingValuePolicy::AsWritten);
+    let made = TextTemplate::parse("x {{ no | upper }} y").unwrap().render(&left, TextTarget::Html, "en");
     assert_eq!(made.text, "x {{ no | upper }} y");
     assert_eq!(made.warnings.len(), 1);
 }
@@ -96,10 +96,10 @@ fn ntf_9_filters_shape_values() {
         ("en", r#"{{wall|date:"%d.%m.%y %H:%M"}}"#, "14.05.26 09:05"),
     ];
     for (locale, text, want) in table {
-        let made = render(text, Target::Text, locale);
+        let made = render(text, TextTarget::Text, locale);
         assert_eq!((made.text.as_str(), made.warnings), (want, vec![]), "{locale} {text}");
     }
-    let made = render("{{vip|number}} {{vip|date}} {{day|date:time}}", Target::Text, "en");
+    let made = render("{{vip|number}} {{vip|date}} {{day|date:time}}", TextTarget::Text, "en");
     assert_eq!(made.text, "true true 2026-05-04");
     assert_eq!(made.warnings.len(), 3, "{:?}", made.warnings);
     assert_eq!(made.warnings[0], "`{{vip}}` is not a number, and was left as it is");
@@ -109,20 +109,20 @@ fn ntf_9_filters_shape_values() {
 #[test]
 fn ntf_9_values_are_escaped_for_their_target() {
     let nasty = json!({"x": "<a href=\"j\" id='k'>&\u{0}\r\n\t\u{2028}</a>"});
-    let values = Values::default().under("", &nasty);
-    let template = Template::parse("<b>{{x}}</b>").unwrap();
+    let values = TemplateValues::default().under("", &nasty);
+    let template = TextTemplate::parse("<b>{{x}}</b>").unwrap();
     let table = [
         (
-            Target::Html,
+            TextTarget::Html,
             "<b>&lt;a href=&quot;j&quot; id=&#39;k&#39;&gt;&amp; \u{20}\n\t\u{2028}&lt;/a&gt;</b>",
         ),
-        (Target::Text, "<b><a href=\"j\" id='k'>& \u{20}\n\t\u{2028}</a></b>"),
-        (Target::Line, "<b><a href=\"j\" id='k'>&     </a></b>"),
+        (TextTarget::Text, "<b><a href=\"j\" id='k'>& \u{20}\n\t\u{2028}</a></b>"),
+        (TextTarget::Line, "<b><a href=\"j\" id='k'>&     </a></b>"),
     ];
     for (target, want) in table {
         assert_eq!(template.render(&values, target, "en").text, want, "{target:?}");
     }
-    assert!(!render("{{lines}}", Target::Line, "en").text.contains(['\r', '\n']));
+    assert!(!render("{{lines}}", TextTarget::Line, "en").text.contains(['\r', '\n']));
 }
 
 /// NTF-10: every problem is reported with its line and column.
@@ -153,28 +153,28 @@ fn ntf_10_a_broken_text_is_told_by_its_place() {
         ("{{a | mony:USD}}", "`mony` is not a filter; did you mean `money`?"),
     ];
     for (text, want) in table {
-        let wrongs = Template::parse(text).expect_err(text);
+        let wrongs = TextTemplate::parse(text).expect_err(text);
         let said = wrongs[0].to_string();
         assert!(wrongs.len() == 1 && said.contains(want), "{text}: {said}");
     }
-    let many = Template::parse("{{a b}}\n{{c|x}} {{d|y}}\n{{").unwrap_err();
+    let many = TextTemplate::parse("{{a b}}\n{{c|x}} {{d|y}}\n{{").unwrap_err();
     let places: Vec<_> = many.iter().map(|wrong| (wrong.line, wrong.column)).collect();
     assert_eq!(places, [(1, 3), (2, 5), (2, 13), (3, 1)]);
-    assert_eq!(Template::parse(&"{{a b}}".repeat(100)).unwrap_err().len(), 20);
+    assert_eq!(TextTemplate::parse(&"{{a b}}".repeat(100)).unwrap_err().len(), 20);
 }
 
 /// NTF-9: sizes are bounded on both sides.
 #[test]
 fn ntf_9_sizes_are_bounded() {
     let most = limits::TEMPLATE_PLACEHOLDERS_MAX;
-    assert!(Template::parse(&"x".repeat(limits::TEMPLATE_BYTES_MAX + 1)).is_err());
-    assert!(Template::parse(&"{{a}}".repeat(most + 1)).unwrap_err()[0].message.contains("more than 500"));
-    assert!(Template::parse(&format!("{{{{a{}}}}}", "|upper".repeat(9))).is_err());
-    assert!(Template::parse(&format!("{{{{{}}}}}", "k".repeat(513))).is_err());
+    assert!(TextTemplate::parse(&"x".repeat(limits::TEMPLATE_BYTES_MAX + 1)).is_err());
+    assert!(TextTemplate::parse(&"{{a}}".repeat(most + 1)).unwrap_err()[0].message.contains("more than 500"));
+    assert!(TextTemplate::parse(&format!("{{{{a{}}}}}", "|upper".repeat(9))).is_err());
+    assert!(TextTemplate::parse(&format!("{{{{{}}}}}", "k".repeat(513))).is_err());
     let deep = (0..200).fold(json!(1), |inner, _| json!({"d": inner}));
     let huge = json!({"a": "é".repeat(600_000), "l": vec!["xyz"; 100_000], "deep": deep});
-    let values = Values::default().under("", &huge);
-    let made = Template::parse(&"{{a}}".repeat(most)).unwrap().render(&values, Target::Html, "en");
+    let values = TemplateValues::default().under("", &huge);
+    let made = TextTemplate::parse(&"{{a}}".repeat(most)).unwrap().render(&values, TextTarget::Html, "en");
     assert!(
         made.text.len() <= limits::RENDERED_BYTES_MAX && made.text.len() > 500_000,
         "{}",
@@ -182,10 +182,14 @@ fn ntf_9_sizes_are_bounded() {
     );
     assert!(made.warnings.iter().any(|said| said.contains("was cut")), "{:?}", &made.warnings[..2]);
     assert!(made.warnings.iter().any(|said| said.contains("would be too long")));
-    let list = Template::parse("{{l}}").unwrap().render(&values, Target::Text, "en");
+    let list = TextTemplate::parse("{{l}}").unwrap().render(&values, TextTarget::Text, "en");
     assert!(list.text.len() <= limits::TEMPLATE_VALUE_BYTES_MAX);
     let deep = format!("{{{{deep{}}}}}", ".D".repeat(200));
-    assert_eq!(Template::parse(&deep).unwrap().render(&values, Target::Text, "en").text, "", "too deep");
+    assert_eq!(
+        TextTemplate::parse(&deep).unwrap().render(&values, TextTarget::Text, "en").text,
+        "",
+        "too deep"
+    );
 }
 
 /// NTF-9: one message of an ordinary size is rendered many thousand times a second, also by a debug
@@ -194,15 +198,16 @@ fn ntf_9_sizes_are_bounded() {
 fn ntf_9_rendering_is_cheap() {
     let text = "Dear {{CustomerName}}, your {{vehicle.model | upper}} ({{VIN}}) was ready on {{at | date}}. \
         How was it? {{surveyUrl}} {{recipient.address}} {{guestPhone | default:\"-\"}}";
-    let template = Template::parse(text).unwrap();
+    let template = TextTemplate::parse(text).unwrap();
     let payload = json!({"wip": "40956", "dealerId": "1", "jobType": "GR", "VIN": "JTMABBBJ2N4024400",
         "CustomerName": "Kadhem Owaid", "vehicle": {"model": "Prado"}, "at": "2026-05-14T05:13:00Z"});
     let begin = crate::base::clock::monotonic();
     for _ in 0..10_000 {
-        let values =
-            Values::default().given("surveyUrl", "https://s.example/x").given("recipient.address", "+964");
+        let values = TemplateValues::default()
+            .given("surveyUrl", "https://s.example/x")
+            .given("recipient.address", "+964");
         let made =
-            template.render(&values.under("candidate", &payload).under("", &payload), Target::Text, "en");
+            template.render(&values.under("candidate", &payload).under("", &payload), TextTarget::Text, "en");
         assert!(made.warnings.is_empty());
     }
     let each = begin.elapsed() / 10_000;
@@ -238,10 +243,10 @@ proptest! {
     /// NTF-9: no text and no payload makes it panic; a text without placeholders stays as it is.
     #[test]
     fn ntf_9_nothing_breaks_a_template(text in nonsense(), payload in document()) {
-        let values = Values::default().under("", &payload).under("p", &payload);
-        match Template::parse(&text) {
+        let values = TemplateValues::default().under("", &payload).under("p", &payload);
+        match TextTemplate::parse(&text) {
             Ok(template) => {
-                let made = template.render(&values, Target::Html, "ar");
+                let made = template.render(&values, TextTarget::Html, "ar");
                 if template.is_plain() {
                     prop_assert_eq!(made.text, text.replace("\\{{", "{{"));
                 }
@@ -257,9 +262,9 @@ proptest! {
     fn ntf_9_lookups_agree_with_the_facts(payload in document()) {
         let mut facts = crate::base::facts::Facts::default();
         facts.flatten("candidate", &payload).unwrap();
-        let values = Values::default().under("candidate", &payload);
+        let values = TemplateValues::default().under("candidate", &payload);
         for (path, value) in facts.iter().filter(|(path, value)| !value.is_object() && *path != "candidate") {
-            prop_assert_eq!(values.get(path, &mut 10_000), Some(values::Found::Json(value)), "{}", path);
+            prop_assert_eq!(values.get(path, &mut 10_000), Some(values::ResolvedValue::Json(value)), "{}", path);
             let loud = path.to_uppercase();
             prop_assert!(values.get(&loud, &mut 10_000).is_some(), "{}", loud);
             let joined = path.replace('.', "");

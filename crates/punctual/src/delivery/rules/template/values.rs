@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 /// The replacement for a placeholder without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingValuePolicy {
     /// Nothing stands in its place.
     #[default]
     Empty,
@@ -23,7 +23,7 @@ pub enum Missing {
     AsWritten,
 }
 
-impl Missing {
+impl MissingValuePolicy {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Empty, Self::AsWritten];
 
@@ -39,22 +39,22 @@ impl Missing {
 
 /// The values that are available when a template is rendered.
 #[derive(Clone, Debug, Default)]
-pub struct Values<'a> {
+pub struct TemplateValues<'a> {
     named: Vec<(&'a str, Cow<'a, str>)>,
     sources: Vec<(&'a str, &'a Value)>,
     zone: Option<&'a Zone>,
     locale: Option<&'a str>,
-    missing: Missing,
+    missing: MissingValuePolicy,
 }
 
 /// A value that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found<'v> {
+pub(crate) enum ResolvedValue<'v> {
     Text(&'v str),
     Json(&'v Value),
 }
 
-impl<'a> Values<'a> {
+impl<'a> TemplateValues<'a> {
     /// Adds a value by its path, such as `recipient.address`. The value takes precedence over all sources.
     #[must_use]
     pub fn given(mut self, path: &'a str, value: impl Into<Cow<'a, str>>) -> Self {
@@ -94,12 +94,12 @@ impl<'a> Values<'a> {
 
     /// The replacement for a placeholder without a value.
     #[must_use]
-    pub const fn missing(mut self, missing: Missing) -> Self {
+    pub const fn missing(mut self, missing: MissingValuePolicy) -> Self {
         self.missing = missing;
         self
     }
 
-    pub(crate) const fn missing_as(&self) -> Missing {
+    pub(crate) const fn missing_as(&self) -> MissingValuePolicy {
         self.missing
     }
 
@@ -113,10 +113,10 @@ impl<'a> Values<'a> {
 
     /// The value of a key. `names` is how many names may still be looked at for keys that are not written
     /// just so.
-    pub(crate) fn get(&self, key: &str, names: &mut usize) -> Option<Found<'_>> {
+    pub(crate) fn get(&self, key: &str, names: &mut usize) -> Option<ResolvedValue<'_>> {
         let named = self.named.iter().find(|(path, _)| same_name(key, path));
-        let named = named.map(|(_, value)| Found::Text(value));
-        named.or_else(|| self.look(key, false, names).map(Found::Json))
+        let named = named.map(|(_, value)| ResolvedValue::Text(value));
+        named.or_else(|| self.look(key, false, names).map(ResolvedValue::Json))
     }
 
     /// Whether a key leads to an object, which has no text of its own.
@@ -132,7 +132,7 @@ impl<'a> Values<'a> {
     }
 }
 
-impl<'v> Found<'v> {
+impl<'v> ResolvedValue<'v> {
     /// The text of it; `None` when there is nothing to say.
     pub(crate) fn text(self) -> Option<Cow<'v, str>> {
         match self {
@@ -150,7 +150,7 @@ impl<'v> Found<'v> {
 fn listed(items: &[Value]) -> String {
     let mut out = String::new();
     for item in items.iter().filter(|item| !item.is_array()) {
-        let Some(text) = Found::Json(item).text() else { continue };
+        let Some(text) = ResolvedValue::Json(item).text() else { continue };
         if out.len() + text.len() > limits::TEMPLATE_VALUE_BYTES_MAX {
             break;
         }

@@ -7,7 +7,7 @@ use crate::database::dialect::Dialect;
 use crate::delivery::run::begin_allowance::BeginAllowance;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_batch::{DeliveryBatch, run_batches};
-use crate::delivery::run::executors::in_hand::{AdvanceGuard, InHand};
+use crate::delivery::run::executors::in_hand::{AdvanceGuard, AdvancesInProgress};
 use crate::delivery::store::entries::advance::PeekedEntries;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::purpose::Purpose;
@@ -28,20 +28,20 @@ const OVERTAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 /// Advances due entries of one kind.
 #[derive(Debug)]
-pub(super) struct AdvanceEntries {
+pub(super) struct AdvanceExecutor {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
-    in_hand: Arc<InHand>,
+    in_hand: Arc<AdvancesInProgress>,
 }
 
-impl AdvanceEntries {
+impl AdvanceExecutor {
     pub(super) fn new(context: &Arc<DeliveryContext>, kind: EntryKind) -> Self {
         let most = match context.store().dialect() {
             Dialect::Postgres => ADVANCES_AT_ONCE,
             // One writer: a second transaction would wait for the first.
             Dialect::Sqlite => 1,
         };
-        Self { context: Arc::clone(context), kind, in_hand: Arc::new(InHand::new(most)) }
+        Self { context: Arc::clone(context), kind, in_hand: Arc::new(AdvancesInProgress::new(most)) }
     }
 
     /// Reads what is due, and begins to advance it beside the loop, which learns how much each lane had.
@@ -54,7 +54,7 @@ impl AdvanceEntries {
             return Ok(());
         }
         guard.hold(&peeked);
-        let advance = Advance {
+        let advance = AdvanceRound {
             context: Arc::clone(&self.context),
             kind: self.kind,
             quotas,
@@ -84,7 +84,7 @@ fn due_of_lanes(peeked: &PeekedEntries) -> HashMap<LaneId, LaneClaim> {
     lanes
 }
 
-impl Executor for AdvanceEntries {
+impl Executor for AdvanceExecutor {
     /// The topic of an advance lane is its kind.
     fn slot(&self, lane: &ReadyLane) -> Option<usize> {
         (lane.purpose == Purpose::Advance && lane.topic == self.kind.word()).then_some(0)
@@ -100,7 +100,7 @@ impl Executor for AdvanceEntries {
 }
 
 /// One advance of due entries.
-struct Advance {
+struct AdvanceRound {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
     quotas: Vec<LaneQuota>,
@@ -110,7 +110,7 @@ struct Advance {
     in_turn: bool,
 }
 
-impl Advance {
+impl AdvanceRound {
     /// Advances what was read; if other processes were faster to take it, reads again what is due.
     async fn run(self, mut peeked: PeekedEntries) -> Result<(WorkCounts, Vec<DeliveryBatch>)> {
         let (mut counts, mut batches) = (WorkCounts::default(), Vec::new());

@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::delivery::run::context::DeliveryContext;
-use crate::delivery::run::executors::OneAtATime;
+use crate::delivery::run::executors::LocalTurn;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::run::executor::{BoxFuture, Executor, WorkCounts, WorkRound};
@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 /// Ends quiet entries of every kind.
 #[derive(Debug)]
-pub(super) struct ExpireEntries {
+pub(super) struct ExpireExecutor {
     context: Arc<DeliveryContext>,
-    running: OneAtATime,
+    running: LocalTurn,
 }
 
-impl ExpireEntries {
+impl ExpireExecutor {
     pub(super) fn new(context: &Arc<DeliveryContext>) -> Self {
-        Self { context: Arc::clone(context), running: OneAtATime::default() }
+        Self { context: Arc::clone(context), running: LocalTurn::default() }
     }
 }
 
-impl Executor for ExpireEntries {
+impl Executor for ExpireExecutor {
     fn slot(&self, lane: &ReadyLane) -> Option<usize> {
         (lane.purpose == Purpose::Expire).then_some(0)
     }

@@ -22,14 +22,14 @@ type HeldRanges = HashMap<LaneId, WorkRange>;
 
 /// Advances of one kind of entries that are under way.
 #[derive(Debug)]
-pub(super) struct InHand {
+pub(super) struct AdvancesInProgress {
     /// So many at once.
     most: usize,
-    advances: Mutex<Advances>,
+    advances: Mutex<ProgressState>,
 }
 
 #[derive(Debug, Default)]
-struct Advances {
+struct ProgressState {
     last: u64,
     held: HashMap<u64, HeldRanges>,
     /// Whether a read found nothing beside what is in hand.
@@ -38,7 +38,7 @@ struct Advances {
     beside_others: u32,
 }
 
-impl InHand {
+impl AdvancesInProgress {
     pub(super) fn new(most: usize) -> Self {
         Self { most, advances: Mutex::default() }
     }
@@ -80,7 +80,7 @@ impl InHand {
         if is_alone { store.peek_entries(takes).await } else { store.peek_entries_beside_others(takes).await }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Advances> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.advances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ fn hull(one: WorkRange, other: WorkRange) -> WorkRange {
 /// An advance that is under way.
 #[derive(Debug)]
 pub(super) struct AdvanceGuard {
-    in_hand: Arc<InHand>,
+    in_hand: Arc<AdvancesInProgress>,
     room: Arc<Notify>,
     number: u64,
 }
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_finds_nothing_waits_for_the_advance_that_is_under_way() {
-        let (in_hand, room) = (Arc::new(InHand::new(2)), Arc::new(Notify::new()));
+        let (in_hand, room) = (Arc::new(AdvancesInProgress::new(2)), Arc::new(Notify::new()));
         let first = in_hand.begin(&room);
         assert!(!in_hand.is_full(), "a second may read beside the first");
         in_hand.begin(&room).found_nothing();

@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 /// Plans the entries of events.
 #[derive(Debug)]
-pub(super) struct PlanEvents {
+pub(super) struct PlanExecutor {
     context: Arc<DeliveryContext>,
 }
 
-impl PlanEvents {
+impl PlanExecutor {
     pub(super) fn new(context: &Arc<DeliveryContext>) -> Self {
         Self { context: Arc::clone(context) }
     }
 }
 
-impl Executor for PlanEvents {
+impl Executor for PlanExecutor {
     fn slot(&self, lane: &ReadyLane) -> Option<usize> {
         (lane.purpose == Purpose::Dispatch && lane.subscription == FLOWS_LANE).then_some(0)
     }

@@ -19,14 +19,14 @@ const NO_CHANNEL_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Sends deliveries of one kind, by every channel.
 #[derive(Debug)]
-pub(super) struct SendDeliveries {
+pub(super) struct SendExecutor {
     context: Arc<DeliveryContext>,
     kind: EntryKind,
     /// Channels that this process lacks and that have been logged, until what was due by them was taken.
     logged: Mutex<BTreeSet<String>>,
 }
 
-impl SendDeliveries {
+impl SendExecutor {
     pub(super) fn new(context: &Arc<DeliveryContext>, kind: EntryKind) -> Self {
         Self { context: Arc::clone(context), kind, logged: Mutex::default() }
     }
@@ -80,7 +80,7 @@ impl SendDeliveries {
     }
 }
 
-impl Executor for SendDeliveries {
+impl Executor for SendExecutor {
     fn prepare<'f>(&'f self, lanes: &'f [ReadyLane], now: Timestamp) -> BoxFuture<'f, Result<()>> {
         let is_due =
             move |lane: &&ReadyLane| !lane.paused && lane.first_due <= now && self.slot(lane).is_some();

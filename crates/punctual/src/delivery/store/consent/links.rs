@@ -11,14 +11,14 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
-use crate::delivery::rules::consent::{Reason, Scope};
-use crate::delivery::rules::unsubscribe::{Link, Secret};
+use crate::delivery::rules::consent::{ConsentScope, SuppressionReason};
+use crate::delivery::rules::unsubscribe::{UnsubscribeLink, UnsubscribeSecret};
 use crate::delivery::store::consent::suppressions::{lift, names, suppress};
-use crate::delivery::store::consent::{NewSuppression, Preferences, SuppressionFilter, document};
+use crate::delivery::store::consent::{NewSuppression, RecipientPreferences, SuppressionFilter, document};
 
 /// How things stand for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkStanding {
+pub struct LinkStatus {
     /// Whether what the link is about is not sent.
     pub suppressed: bool,
     /// Whether this link made the suppression, and so can undo it.
@@ -35,7 +35,7 @@ const SECRET_NAME: &str = "unsubscribe";
 
 /// The secret, once it was read.
 #[derive(Debug, Default)]
-struct LinkSecret(tokio::sync::OnceCell<Secret>);
+struct LinkSecret(tokio::sync::OnceCell<UnsubscribeSecret>);
 
 impl Store {
     /// The secret of this database's links.
@@ -43,7 +43,7 @@ impl Store {
     /// # Errors
     /// When the database does not answer; [`Error::Config`] when a key that this process does not have has
     /// sealed the secret.
-    pub fn link_secret(&self) -> VerbFuture<'_, Secret> {
+    pub fn link_secret(&self) -> VerbFuture<'_, UnsubscribeSecret> {
         VerbFuture::new(async move {
             let known = self.part::<LinkSecret>();
             let fresh = || self.write(random::hex::<32>(), |tx, fresh| Box::pin(secret(tx, fresh)));
@@ -69,7 +69,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn look_at_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+    pub fn look_at_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
         self.read(link, |tx, link| Box::pin(look(tx, link)))
     }
 
@@ -77,7 +77,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn follow_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+    pub fn follow_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
         self.write(link, |tx, link| Box::pin(follow(tx, link)))
     }
 
@@ -85,13 +85,13 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn undo_link(&self, link: Link) -> VerbFuture<'_, Option<LinkStanding>> {
+    pub fn undo_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
         self.write(link, |tx, link| Box::pin(undo(tx, link)))
     }
 }
 
 /// Reads the secret, which is made if there is none; the first key seals it if it was not by that key.
-async fn secret(tx: &mut Tx, fresh: &str) -> Result<Secret> {
+async fn secret(tx: &mut Tx, fresh: &str) -> Result<UnsubscribeSecret> {
     let keys = tx.part::<EncryptionKeys>();
     let now = tx.now().await?;
     tx.execute(KEEP_SECRET, params![SECRET_NAME, fresh, now]).await?;
@@ -107,7 +107,7 @@ async fn secret(tx: &mut Tx, fresh: &str) -> Result<Secret> {
     if let Some(sealed) = keys.seal(SECRET_NAME, &bytes).filter(|_| must_seal) {
         tx.execute(SEAL_SECRET, params![SECRET_NAME, &stored, &sealed]).await?;
     }
-    Ok(Secret::new(bytes))
+    Ok(UnsubscribeSecret::new(bytes))
 }
 
 fn locked(id: &str, keys: &EncryptionKeys) -> Error {
@@ -140,11 +140,11 @@ const KEEP_SECRET: &str =
 const SEAL_SECRET: &str = "update punctual.secret set value = $3 where name = $1 and value = $2";
 const SECRET: &str = "select value from punctual.secret where name = $1";
 
-fn scope(link: &Link) -> Scope {
-    Scope { channel: Some(link.channel.clone()), kind: link.kind.clone() }
+fn scope(link: &UnsubscribeLink) -> ConsentScope {
+    ConsentScope { channel: Some(link.channel.clone()), kind: link.kind.clone() }
 }
 
-async fn follow(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+async fn follow(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
     // A deleted tenant has no messages to stop.
     if look(tx, link).await?.is_none() {
         return Ok(None);
@@ -153,35 +153,35 @@ async fn follow(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
         told_at: None,
         address: link.address.clone(),
         scope: scope(link),
-        reason: Reason::Unsubscribe,
+        reason: SuppressionReason::Unsubscribe,
         by: RECIPIENT.into(),
     };
     suppress(tx, link.tenant, &new).await?;
     look(tx, link).await
 }
 
-async fn undo(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+async fn undo(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
     let own = SuppressionFilter {
         address: Some(link.address.clone()),
         channel: Some(channel.to_owned()),
         kind: Some(kind.to_owned()),
-        reason: Some(Reason::Unsubscribe),
+        reason: Some(SuppressionReason::Unsubscribe),
         lifted: false,
     };
     lift(tx, link.tenant, &own, None, RECIPIENT).await?;
     look(tx, link).await
 }
 
-async fn look(tx: &mut Tx, link: &Link) -> Result<Option<LinkStanding>> {
+async fn look(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
-    let row = params![link.tenant.id(), &link.address, channel, kind, Reason::Unsubscribe.word()];
+    let row = params![link.tenant.id(), &link.address, channel, kind, SuppressionReason::Unsubscribe.word()];
     let Some(row) = tx.first(LOOK, row).await? else { return Ok(None) };
-    let wanted: Option<Preferences> =
-        row.maybe_text(1)?.map(|text| document(&text, Preferences::read)).transpose()?;
-    Ok(Some(LinkStanding {
+    let wanted: Option<RecipientPreferences> =
+        row.maybe_text(1)?.map(|text| document(&text, RecipientPreferences::read)).transpose()?;
+    Ok(Some(LinkStatus {
         suppressed: row.flag(2)?,
         by_link: row.flag(3)?,
         tenant: row.text(0)?,

@@ -9,13 +9,13 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
 use crate::delivery::rules::consent::address::{check, normal};
-use crate::delivery::rules::consent::{Preferences, Settings};
+use crate::delivery::rules::consent::{RecipientPreferences, TenantSettings};
 use crate::delivery::store::consent::{document, note};
 use serde_json::Value as Json;
 
 /// A document, with when and by whom it was written; neither if it was never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept<T> {
+pub struct StoredDocument<T> {
     /// The document.
     pub document: T,
     /// When and by whom it was last written.
@@ -23,9 +23,9 @@ pub struct Kept<T> {
 }
 
 /// The preferences of a recipient.
-pub type KeptPreferences = Kept<Preferences>;
+pub type StoredPreferences = StoredDocument<RecipientPreferences>;
 /// The settings of a tenant.
-pub type KeptSettings = Kept<Settings>;
+pub type StoredSettings = StoredDocument<TenantSettings>;
 
 impl Store {
     /// Replaces what the owner of an address, however it is written, wants.
@@ -36,9 +36,9 @@ impl Store {
         &'a self,
         tenant: Tenant,
         address: &'a str,
-        preferences: Preferences,
+        preferences: RecipientPreferences,
         by: &'a str,
-    ) -> VerbFuture<'a, KeptPreferences> {
+    ) -> VerbFuture<'a, StoredPreferences> {
         VerbFuture::new(async move {
             let mut problems = Problems::default();
             check(address, "address", &mut problems);
@@ -57,7 +57,7 @@ impl Store {
                     })
                 })
                 .await?;
-            Ok(Kept { document: preferences, written: Some(written) })
+            Ok(StoredDocument { document: preferences, written: Some(written) })
         })
     }
 
@@ -65,11 +65,14 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn preferences(&self, tenant: Tenant, address: &str) -> VerbFuture<'_, KeptPreferences> {
+    pub fn preferences(&self, tenant: Tenant, address: &str) -> VerbFuture<'_, StoredPreferences> {
         self.of(tenant).read((tenant, normal(address)), |tx, (tenant, address)| {
             Box::pin(async move {
                 let row = tx.first(PREFERENCES, params![tenant.id(), address]).await?;
-                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Preferences::read))
+                row.map_or_else(
+                    || Ok(StoredDocument::default()),
+                    |row| kept(&row, RecipientPreferences::read),
+                )
             })
         })
     }
@@ -81,9 +84,9 @@ impl Store {
     pub fn put_tenant_settings<'a>(
         &'a self,
         tenant: Tenant,
-        settings: Settings,
+        settings: TenantSettings,
         by: &'a str,
-    ) -> VerbFuture<'a, KeptSettings> {
+    ) -> VerbFuture<'a, StoredSettings> {
         VerbFuture::new(async move {
             let text = Json::Object(settings.to_json()).to_string();
             let written = self
@@ -92,7 +95,7 @@ impl Store {
                     Box::pin(put_settings(tx, *tenant, text, by))
                 })
                 .await?;
-            Ok(Kept { document: settings, written: Some(written) })
+            Ok(StoredDocument { document: settings, written: Some(written) })
         })
     }
 
@@ -100,11 +103,11 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn tenant_settings(&self, tenant: Tenant) -> VerbFuture<'_, KeptSettings> {
+    pub fn tenant_settings(&self, tenant: Tenant) -> VerbFuture<'_, StoredSettings> {
         self.of(tenant).read(tenant, |tx, tenant| {
             Box::pin(async move {
                 let row = tx.first(SETTINGS, params![tenant.id()]).await?;
-                row.map_or_else(|| Ok(Kept::default()), |row| kept(&row, Settings::read))
+                row.map_or_else(|| Ok(StoredDocument::default()), |row| kept(&row, TenantSettings::read))
             })
         })
     }
@@ -130,6 +133,9 @@ const PUT_SETTINGS: &str = "insert into punctual.tenant_setting \
 const SETTINGS: &str =
     "select document, updated_at, updated_by from punctual.tenant_setting where tenant_id = $1";
 
-fn kept<T: Default>(row: &Row, read: fn(&Json, &mut Problems) -> Option<T>) -> Result<Kept<T>> {
-    Ok(Kept { document: document(&row.text(0)?, read)?, written: Some((row.time(1)?, row.text(2)?)) })
+fn kept<T: Default>(row: &Row, read: fn(&Json, &mut Problems) -> Option<T>) -> Result<StoredDocument<T>> {
+    Ok(StoredDocument {
+        document: document(&row.text(0)?, read)?,
+        written: Some((row.time(1)?, row.text(2)?)),
+    })
 }

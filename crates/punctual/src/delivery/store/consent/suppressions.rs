@@ -12,7 +12,7 @@ use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::consent::address::{check, normal};
-use crate::delivery::rules::consent::{Reason, Scope};
+use crate::delivery::rules::consent::{ConsentScope, SuppressionReason};
 use crate::delivery::store::consent::{note, reason, scope};
 
 /// A suppression as it is kept.
@@ -23,9 +23,9 @@ pub struct Suppression {
     /// The address, in the form it is compared by.
     pub address: String,
     /// The messages that are not sent.
-    pub scope: Scope,
+    pub scope: ConsentScope,
     /// Why.
-    pub reason: Reason,
+    pub reason: SuppressionReason,
     /// Since when.
     pub since: Timestamp,
     /// By whose word.
@@ -40,9 +40,9 @@ pub struct NewSuppression {
     /// The address, however it is written.
     pub address: String,
     /// The messages that are not to be sent.
-    pub scope: Scope,
+    pub scope: ConsentScope,
     /// Why.
-    pub reason: Reason,
+    pub reason: SuppressionReason,
     /// By whose word.
     pub by: String,
     /// When the recipient said so, if that was before now.
@@ -59,14 +59,14 @@ pub struct SuppressionFilter {
     /// Made for this kind of event; empty for those made for all.
     pub kind: Option<String>,
     /// For this reason.
-    pub reason: Option<Reason>,
+    pub reason: Option<SuppressionReason>,
     /// Lifted ones, too.
     pub lifted: bool,
 }
 
 /// The suppressions that were lifted, and those still in force for that address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lifted {
+pub struct LiftOutcome {
     /// The suppressions that were in force until now.
     pub lifted: Vec<Suppression>,
     /// The suppressions that still are.
@@ -101,7 +101,7 @@ impl Store {
         tenant: Tenant,
         filter: SuppressionFilter,
         by: &str,
-    ) -> VerbFuture<'_, Lifted> {
+    ) -> VerbFuture<'_, LiftOutcome> {
         self.of(tenant).write((tenant, filter, by.to_owned()), |tx, (tenant, filter, by)| {
             Box::pin(lift(tx, *tenant, filter, None, by))
         })
@@ -193,7 +193,7 @@ pub(crate) async fn suppress(
 }
 
 /// A scope as its columns.
-pub(crate) fn names(scope: &Scope) -> (&str, &str) {
+pub(crate) fn names(scope: &ConsentScope) -> (&str, &str) {
     (scope.channel.as_deref().unwrap_or_default(), scope.kind.as_deref().unwrap_or_default())
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn lift(
     filter: &SuppressionFilter,
     told_before: Option<Timestamp>,
     by: &str,
-) -> Result<Lifted> {
+) -> Result<LiftOutcome> {
     let now = tx.now().await?;
     let address = filter.address.as_deref().map(normal);
     let mut values = of_filter(tenant, filter, address.as_deref());
@@ -213,7 +213,7 @@ pub(crate) async fn lift(
     let mut lifted = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
     lifted.sort_by_key(|one| one.id);
     let left = tx.query(OF_ADDRESS, params![tenant.id(), address.as_deref()]).await?;
-    Ok(Lifted { lifted, left: left.iter().map(read).collect::<Result<_>>()? })
+    Ok(LiftOutcome { lifted, left: left.iter().map(read).collect::<Result<_>>()? })
 }
 
 async fn list(
@@ -235,7 +235,7 @@ fn of_filter<'a>(tenant: Tenant, filter: &'a SuppressionFilter, address: Option<
         address.into(),
         filter.channel.as_deref().into(),
         filter.kind.as_deref().into(),
-        filter.reason.map(Reason::word).into(),
+        filter.reason.map(SuppressionReason::word).into(),
     ]
 }
 

@@ -7,7 +7,7 @@
 //! renewed, and when it is lost its deliveries come again as work.
 //!
 //! Deliveries that wait go first: a lane that has something due is left to the processes that take from it,
-//! and so is a lane that is paused. Deliveries that a channel has no room for ([`Start::room`]) wait as well.
+//! and so is a lane that is paused. Deliveries that a channel has no room for ([`BeginRequest::room`]) wait as well.
 //!
 //! Not promised: an order among processes that write at the same time.
 
@@ -19,7 +19,7 @@ use crate::database::planted::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::delivery::rules::delivery::DeliveryStatus;
-use crate::delivery::rules::room::Room;
+use crate::delivery::rules::room::SendCapacity;
 use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::store::deliveries::claim::give_back;
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, Delivery, DueDelivery};
@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// The worker that begins deliveries, and how many it may begin.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct BeginRequest {
     /// The claimer's name.
     pub owner: String,
     /// How long they are its own.
@@ -40,7 +40,7 @@ pub struct Start {
     /// At most so many deliveries in each claim.
     pub batch: usize,
     /// At most so many in all.
-    pub room: Room,
+    pub room: SendCapacity,
     /// How each claim is sent.
     pub terms: SendTerms,
 }
@@ -48,7 +48,7 @@ pub struct Start {
 /// The deliveries that are begun, and those that wait.
 pub(crate) async fn choose<'a>(
     tx: &mut Tx,
-    start: Option<&Start>,
+    start: Option<&BeginRequest>,
     rows: Vec<NewDelivery<'a>>,
     now: Timestamp,
 ) -> Result<(Vec<NewDelivery<'a>>, Vec<NewDelivery<'a>>)> {
@@ -130,7 +130,7 @@ fn due(row: &NewDelivery<'_>, id: DeliveryId, now: Timestamp) -> DueDelivery {
 /// Writes their claims: the last word of its transaction.
 pub(crate) async fn hold(
     tx: &mut Tx,
-    start: &Start,
+    start: &BeginRequest,
     mut due: Vec<DueDelivery>,
     now: Timestamp,
 ) -> Result<Vec<ClaimedDeliveries>> {

@@ -70,7 +70,7 @@ pub(crate) fn why_empty<'h>(
 
 /// The planned deliveries of an entry that were not written.
 #[derive(Default)]
-struct Shortage<'a> {
+struct UnwrittenDeliveries<'a> {
     open: i64,
     skipped: bool,
     known: Vec<&'a NewDelivery<'a>>,
@@ -84,7 +84,7 @@ pub(crate) async fn end_empty(
     made: &WrittenDeliveries,
     now: Timestamp,
 ) -> Result<()> {
-    let mut entries: BTreeMap<EntryId, Shortage<'_>> = BTreeMap::new();
+    let mut entries: BTreeMap<EntryId, UnwrittenDeliveries<'_>> = BTreeMap::new();
     for row in rows {
         let of = entries.entry(row.entry).or_default();
         match (row.status(), made.of(row)) {

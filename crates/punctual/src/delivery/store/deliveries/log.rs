@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 /// Selects deliveries; a field that is `None` matches all.
 #[derive(Clone, Debug, Default)]
-pub struct LogFilter {
+pub struct DeliveryFilter {
     /// Of entries of this kind.
     pub kind: Option<EntryKind>,
     /// Of the entry with this key, public id or number.
@@ -103,7 +103,7 @@ pub struct LoggedDelivery {
     /// Whether a person asked for it.
     pub by_request: bool,
     /// Every try, in order.
-    pub tries: Vec<LoggedTry>,
+    pub tries: Vec<LoggedAttempt>,
     /// When and why it was delayed first, if it ever was.
     pub delayed: Option<(Timestamp, String)>,
     /// When and why it was skipped, with the word for it, if a decision right before the send did so.
@@ -143,7 +143,7 @@ impl LoggedDelivery {
 
 /// One try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedTry {
+pub struct LoggedAttempt {
     /// Its number, from 1.
     pub number: u32,
     /// When it ended.
@@ -183,7 +183,7 @@ impl Store {
     pub fn communication_log(
         &self,
         tenant: Tenant,
-        filter: LogFilter,
+        filter: DeliveryFilter,
         before: DeliveryId,
         limit: usize,
     ) -> VerbFuture<'_, Vec<LoggedDelivery>> {
@@ -250,7 +250,7 @@ fn lines_of(deliveries: &[LoggedDelivery]) -> Vec<DeliveryLine> {
 async fn list(
     tx: &mut Tx,
     tenant: Tenant,
-    filter: &LogFilter,
+    filter: &DeliveryFilter,
     before: DeliveryId,
     limit: usize,
 ) -> Result<Vec<LoggedDelivery>> {
@@ -260,11 +260,11 @@ async fn list(
     };
     // The most selective condition chooses the statement, and so the index; the others only filter.
     let sql = match filter {
-        LogFilter { entry: Some(_), .. } => BY_ENTRY,
-        LogFilter { instance: Some(_), .. } => BY_INSTANCE,
-        LogFilter { entity_id: Some(_), .. } => BY_ENTITY,
-        LogFilter { correlation_id: Some(_), .. } => BY_CORRELATION,
-        LogFilter { address: Some(_), .. } => BY_ADDRESS,
+        DeliveryFilter { entry: Some(_), .. } => BY_ENTRY,
+        DeliveryFilter { instance: Some(_), .. } => BY_INSTANCE,
+        DeliveryFilter { entity_id: Some(_), .. } => BY_ENTITY,
+        DeliveryFilter { correlation_id: Some(_), .. } => BY_CORRELATION,
+        DeliveryFilter { address: Some(_), .. } => BY_ADDRESS,
         _ => ALL,
     };
     let flying = deliveries_in_flight(tx).await?;
@@ -413,7 +413,7 @@ fn add_try(of: &mut LoggedDelivery, row: &Row) -> Result<()> {
         return Ok(());
     }
     let warnings = row.maybe_text(7)?;
-    of.tries.push(LoggedTry {
+    of.tries.push(LoggedAttempt {
         number: row.count(1)?,
         at,
         outcome: row.text(3)?,

@@ -16,7 +16,7 @@ use crate::database::points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
-use crate::delivery::store::deliveries::begin::{self, Start};
+use crate::delivery::store::deliveries::begin::{self, BeginRequest};
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, DueDelivery};
 use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_counted, send_lane, written_of,
@@ -123,7 +123,7 @@ pub enum WriteOutcome {
 struct Request {
     token: Token,
     events: PlannedEvents,
-    start: Option<Start>,
+    start: Option<BeginRequest>,
     seed: u64,
 }
 
@@ -136,7 +136,7 @@ impl Store {
         &self,
         token: Token,
         events: PlannedEvents,
-        start: Option<Start>,
+        start: Option<BeginRequest>,
         seed: u64,
     ) -> VerbFuture<'_, WriteOutcome> {
         VerbFuture::new(async move {
@@ -195,7 +195,7 @@ async fn settle_and_write(tx: &mut Tx, request: &Request) -> Result<WriteOutcome
         }
     }
     let now = tx.now().await?;
-    let Written { by_event, begun, .. } = write(tx, &entries, request.start.as_ref(), now).await?;
+    let WrittenEntries { by_event, begun, .. } = write(tx, &entries, request.start.as_ref(), now).await?;
     taken.extend(entries.iter().map(|(event, _)| *event));
     own_queue::take(tx, &taken).await?;
     own_queue::leave(tx, &passed).await?;
@@ -208,7 +208,7 @@ async fn settle_and_write(tx: &mut Tx, request: &Request) -> Result<WriteOutcome
 
 /// Entries that were written.
 #[derive(Default)]
-struct Written<'a> {
+struct WrittenEntries<'a> {
     /// Their deliveries, also those whose keys were known.
     rows: Vec<NewDelivery<'a>>,
     by_event: HashMap<MessageId, EntryId>,
@@ -220,11 +220,11 @@ struct Written<'a> {
 async fn write<'a>(
     tx: &mut Tx,
     entries: &[(&'a Message, &'a PlannedEntry)],
-    start: Option<&Start>,
+    start: Option<&BeginRequest>,
     now: Timestamp,
-) -> Result<Written<'a>> {
+) -> Result<WrittenEntries<'a>> {
     if entries.is_empty() {
-        return Ok(Written::default());
+        return Ok(WrittenEntries::default());
     }
     let by_event = insert(tx, entries, now).await?;
     let (mut rows, mut lanes) = (Vec::new(), SendLanes::new());
@@ -244,7 +244,7 @@ async fn write<'a>(
         let made = written_of(tx, &rows).await?;
         duplicates::end_empty(tx, &rows, &made, now).await?;
     }
-    Ok(Written { rows, by_event, begun })
+    Ok(WrittenEntries { rows, by_event, begun })
 }
 
 /// Writes entries; returns them by their events. One whose key is known is not written again.

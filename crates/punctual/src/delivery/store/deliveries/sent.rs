@@ -16,16 +16,16 @@ use std::collections::HashSet;
 const TRY_COLUMNS: usize = 6;
 
 /// A delivery that a provider took.
-struct Taken<'a> {
+struct AcceptedDelivery<'a> {
     one: &'a SettledDelivery,
     provider_id: Option<&'a str>,
     answer: Option<&'a str>,
 }
 
-fn taken(one: &SettledDelivery) -> Option<Taken<'_>> {
+fn taken(one: &SettledDelivery) -> Option<AcceptedDelivery<'_>> {
     match &one.outcome {
         DeliveryOutcome::Sent { provider_id, answer } => {
-            Some(Taken { one, provider_id: provider_id.as_deref(), answer: answer.as_deref() })
+            Some(AcceptedDelivery { one, provider_id: provider_id.as_deref(), answer: answer.as_deref() })
         }
         _ => None,
     }
@@ -33,9 +33,9 @@ fn taken(one: &SettledDelivery) -> Option<Taken<'_>> {
 
 /// Writes down these tries, and their deliveries as sent; answers those that were still waiting.
 pub(crate) async fn write(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestamp) -> Result<HashSet<i64>> {
-    let all: Vec<Taken<'_>> = ended.iter().filter_map(|one| taken(one)).collect();
+    let all: Vec<AcceptedDelivery<'_>> = ended.iter().filter_map(|one| taken(one)).collect();
     let warnings: Vec<Option<String>> = all.iter().map(|t| settle::warnings(t.one)).collect();
-    let ints = |pick: &dyn Fn(&Taken<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());
+    let ints = |pick: &dyn Fn(&AcceptedDelivery<'_>) -> i64| Column::Ints(all.iter().map(pick).collect());
     let columns = [
         ints(&|t| t.one.due.delivery.id.0),
         ints(&|t| i64::from(t.one.due.number())),

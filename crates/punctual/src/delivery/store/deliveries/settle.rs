@@ -115,7 +115,7 @@ async fn places(tx: &mut Tx, ended: &[&SettledDelivery], lanes: &mut SendLanes) 
 }
 
 /// A line of the log.
-struct LoggedTry<'a> {
+struct AttemptRow<'a> {
     one: &'a SettledDelivery,
     number: i64,
     outcome: &'static str,
@@ -124,7 +124,7 @@ struct LoggedTry<'a> {
     class: Option<String>,
 }
 
-impl<'a> LoggedTry<'a> {
+impl<'a> AttemptRow<'a> {
     fn of(one: &'a SettledDelivery) -> Option<Self> {
         let number = i64::from(one.due.number());
         let (number, outcome, reason, error) = match &one.outcome {
@@ -146,7 +146,7 @@ impl<'a> LoggedTry<'a> {
 
 /// Writes down every try that was not taken, and why a delivery that is delayed or skipped was not tried.
 async fn log_tries(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestamp) -> Result<()> {
-    let tries: Vec<LoggedTry<'_>> = ended.iter().filter_map(|one| LoggedTry::of(one)).collect();
+    let tries: Vec<AttemptRow<'_>> = ended.iter().filter_map(|one| AttemptRow::of(one)).collect();
     let warnings: Vec<Option<String>> = tries.iter().map(|t| warnings(t.one)).collect();
     let columns = [
         Column::Ints(tries.iter().map(|t| t.one.due.delivery.id.0).collect()),
@@ -319,13 +319,13 @@ async fn send_fallbacks(
     (lanes, held): (&mut SendLanes, &HashSet<i64>),
     now: Timestamp,
 ) -> Result<HashMap<DeliveryId, Replacement>> {
-    let given_up: Vec<GivenUp<'_>> = ended
+    let given_up: Vec<FailedDelivery<'_>> = ended
         .iter()
         .filter_map(|one| match &one.outcome {
             DeliveryOutcome::Failed { fallback: Some(planned), .. } => {
                 let of = &one.due.delivery;
                 let (id, entry, kind, tenant) = (of.id, of.entry, of.kind, of.tenant);
-                Some(GivenUp { id, entry, kind, tenant, held: held.contains(&entry.0), planned })
+                Some(FailedDelivery { id, entry, kind, tenant, held: held.contains(&entry.0), planned })
             }
             _ => None,
         })
@@ -334,7 +334,7 @@ async fn send_fallbacks(
 }
 
 /// A delivery that was given up, and its replacement.
-pub(crate) struct GivenUp<'a> {
+pub(crate) struct FailedDelivery<'a> {
     pub id: DeliveryId,
     pub entry: EntryId,
     pub kind: EntryKind,
@@ -354,13 +354,13 @@ pub(crate) enum Replacement {
 
 pub(crate) async fn replace(
     tx: &mut Tx,
-    given_up: &[GivenUp<'_>],
+    given_up: &[FailedDelivery<'_>],
     lanes: &mut SendLanes,
     now: Timestamp,
 ) -> Result<HashMap<DeliveryId, Replacement>> {
     let mut rows = Vec::with_capacity(given_up.len());
     for of in given_up {
-        let GivenUp { entry, kind, tenant, held, planned, .. } = *of;
+        let FailedDelivery { entry, kind, tenant, held, planned, .. } = *of;
         let lane = send_lane(tx, tenant, (kind, &planned.channel), lanes).await?;
         rows.push(NewDelivery { entry, kind, tenant, lane, held, planned });
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Why a notification was given.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct NotificationCause {
     /// The event.
     pub event: Arc<Message>,
     /// The entity of the event.
@@ -27,19 +27,19 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn causes(&self, notifications: Vec<EntryId>) -> VerbFuture<'_, HashMap<EntryId, Cause>> {
+    pub fn causes(&self, notifications: Vec<EntryId>) -> VerbFuture<'_, HashMap<EntryId, NotificationCause>> {
         self.read(notifications, |tx, notifications| Box::pin(causes(tx, notifications)))
     }
 }
 
-async fn causes(tx: &mut Tx, notifications: &[EntryId]) -> Result<HashMap<EntryId, Cause>> {
+async fn causes(tx: &mut Tx, notifications: &[EntryId]) -> Result<HashMap<EntryId, NotificationCause>> {
     let ids: Vec<i64> = notifications.iter().map(|id| id.0).collect();
     let mut causes = HashMap::with_capacity(ids.len());
     for mut row in tx.query(CAUSES, &[Value::Ints(&ids)]).await? {
         let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
         let by_hand = row.maybe_text(3)?.is_some();
         let event = Arc::new(read_message(&mut row, 4)?);
-        causes.insert(EntryId(row.int(0)?), Cause { event, entity, by_hand });
+        causes.insert(EntryId(row.int(0)?), NotificationCause { event, entity, by_hand });
     }
     Ok(causes)
 }

@@ -26,7 +26,7 @@ use crate::queue::store::waiting::{let_wait, take_out};
 
 /// How a person names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryName {
+pub enum EntryReference {
     /// By its number.
     Id(EntryId),
     /// By its public id, where it is a survey.
@@ -67,7 +67,7 @@ impl EntryAction {
 #[derive(Clone, Debug)]
 pub struct EntryActionRequest {
     /// The entry.
-    pub name: EntryName,
+    pub name: EntryReference,
     /// The action.
     pub action: EntryAction,
     /// The author of the action, and the reason.
@@ -98,8 +98,8 @@ impl Store {
 
 async fn apply(tx: &mut Tx, tenant: Tenant, request: &EntryActionRequest) -> Result<ActionOutcome> {
     let found = match request.name {
-        EntryName::Id(id) => wait_for_entry(tx, id).await?,
-        EntryName::PublicId(id) => lock_by_public_id(tx, id).await?,
+        EntryReference::Id(id) => wait_for_entry(tx, id).await?,
+        EntryReference::PublicId(id) => lock_by_public_id(tx, id).await?,
     };
     let Some(entry) = found.filter(|entry| entry.tenant == tenant && !entry.deleted) else {
         return Ok(ActionOutcome::NotFound);
@@ -113,9 +113,9 @@ async fn apply(tx: &mut Tx, tenant: Tenant, request: &EntryActionRequest) -> Res
         EntryAction::Delete => delete(tx, &entry, request, now).await?,
     };
     let (from, to) = match changed {
-        Change::Nothing => return Ok(ActionOutcome::Done),
-        Change::Refused(said) => return Ok(ActionOutcome::Refused(said)),
-        Change::Status(to) => (if entry.hold.is_some() { ON_HOLD } else { status }, to),
+        ActionEffect::Nothing => return Ok(ActionOutcome::Done),
+        ActionEffect::Refused(said) => return Ok(ActionOutcome::Refused(said)),
+        ActionEffect::Status(to) => (if entry.hold.is_some() { ON_HOLD } else { status }, to),
     };
     let (action, actor, reason) =
         (request.action.word(), request.author.actor.as_str(), request.author.reason.as_str());
@@ -125,7 +125,7 @@ async fn apply(tx: &mut Tx, tenant: Tenant, request: &EntryActionRequest) -> Res
 }
 
 /// The change of an entry by an action.
-enum Change {
+enum ActionEffect {
     /// The entry has this status now, in the words of the history.
     Status(&'static str),
     /// The entry had this status before.
@@ -134,15 +134,15 @@ enum Change {
     Refused(String),
 }
 
-impl Change {
+impl ActionEffect {
     fn refused(said: &str) -> Self {
         Self::Refused(said.to_owned())
     }
 }
 
-async fn hold(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<Change> {
+async fn hold(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<ActionEffect> {
     if of.has_ended() {
-        return Ok(Change::refused("has ended, so there is nothing to hold"));
+        return Ok(ActionEffect::refused("has ended, so there is nothing to hold"));
     }
     tx.execute(SET_HOLD, params![of.id.0, now, &request.author.actor, &request.author.reason]).await?;
     tx.execute(MARK_HELD, params![of.id.0, 1]).await?;
@@ -152,18 +152,18 @@ async fn hold(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timest
     if let (Some(lane), Some(due)) = (of.lane, of.state.next_send_at) {
         take_out(tx, of.id.0, lane.0, due).await?;
     }
-    Ok(Change::Status(ON_HOLD))
+    Ok(ActionEffect::Status(ON_HOLD))
 }
 
 const SET_HOLD: &str = "update punctual.entry set held_at = coalesce(held_at, $2), held_by = $3, \
     hold_reason = $4, version = version + 1 where id = $1";
 const MARK_HELD: &str = "update punctual.delivery set held = $2 where entry_id = $1 and status = 0";
 
-async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
+async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<ActionEffect> {
     if of.hold.is_none() {
-        return Ok(Change::refused("is not on hold"));
+        return Ok(ActionEffect::refused("is not on hold"));
     }
-    let released = Change::Status(of.state.status.word());
+    let released = ActionEffect::Status(of.state.status.word());
     tx.execute(CLEAR_HOLD, params![of.id.0]).await?;
     tx.execute(MARK_HELD, params![of.id.0, 0]).await?;
     for waiting in waiting(tx, of.id).await? {
@@ -190,16 +190,16 @@ const PENDING: &str = "select 1 from punctual.delivery where entry_id = $1 and s
 const MOVE_ENTRY: &str = "update punctual.entry set due_at = $2 where id = $1";
 
 /// Deliveries that wait for their next try are tried now.
-async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
+async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<ActionEffect> {
     if of.hold.is_some() {
-        return Ok(Change::refused("is on hold: release it first"));
+        return Ok(ActionEffect::refused("is on hold: release it first"));
     }
     let mut later = waiting(tx, of.id).await?;
     later.retain(|waiting| waiting.due > now);
     if later.is_empty() {
         return match resume(tx, of, now).await? {
-            true => Ok(Change::Status(of.state.status.word())),
-            false => Ok(Change::refused("has nothing that waits for another try")),
+            true => Ok(ActionEffect::Status(of.state.status.word())),
+            false => Ok(ActionEffect::refused("has nothing that waits for another try")),
         };
     }
     for waiting in later {
@@ -207,7 +207,7 @@ async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<Change> {
         wait_again(tx, &waiting, now).await?;
         tx.execute(MOVE_DELIVERY, params![waiting.id, now]).await?;
     }
-    Ok(Change::Status(of.state.status.word()))
+    Ok(ActionEffect::Status(of.state.status.word()))
 }
 
 /// Sends the last send of an active entry again that was given up, for instance because no process had its
@@ -232,39 +232,51 @@ const RESUME: &str = "update punctual.entry set open = open + $2, \
         due_at = $3, version = version + 1 where id = $1";
 const MOVE_DELIVERY: &str = "update punctual.delivery set due_at = $2, version = version + 1 where id = $1";
 
-async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<Change> {
+async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<ActionEffect> {
     if of.has_ended() && !of.kind.has_timetable() {
-        return Ok(Change::refused("has ended, so there is nothing left to cancel"));
+        return Ok(ActionEffect::refused("has ended, so there is nothing left to cancel"));
     }
     let said = format!("cancelled: {}", request.author.reason);
     end(tx, of, Transition::Cancelled, (Some("Cancelled"), &said)).await
 }
 
-async fn delete(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timestamp) -> Result<Change> {
+async fn delete(
+    tx: &mut Tx,
+    of: &Entry,
+    request: &EntryActionRequest,
+    now: Timestamp,
+) -> Result<ActionEffect> {
     // An entry that has ended regularly keeps its status.
     if !of.has_ended() || of.kind.has_timetable() {
         let said = format!("deleted: {}", request.author.reason);
-        if let Change::Refused(said) = end(tx, of, Transition::Deleted, (Some("Deleted"), &said)).await? {
-            return Ok(Change::Refused(said));
+        if let ActionEffect::Refused(said) =
+            end(tx, of, Transition::Deleted, (Some("Deleted"), &said)).await?
+        {
+            return Ok(ActionEffect::Refused(said));
         }
     }
     tx.execute(DELETE, params![of.id.0, now]).await?;
     if let Some(key) = key_of_entry(of) {
         free_key(tx, of.tenant, key, of.id).await?;
     }
-    Ok(Change::Status(DELETED))
+    Ok(ActionEffect::Status(DELETED))
 }
 
 const DELETE: &str =
     "update punctual.entry set deleted_at = $2, version = version + 1 where id = $1 and deleted_at is null";
 
 /// Ends an entry by a transition.
-async fn end(tx: &mut Tx, of: &Entry, transition: Transition, why: (Option<&str>, &str)) -> Result<Change> {
+async fn end(
+    tx: &mut Tx,
+    of: &Entry,
+    transition: Transition,
+    why: (Option<&str>, &str),
+) -> Result<ActionEffect> {
     let ended = cancel_all(tx, std::slice::from_ref(of), transition, why).await?;
     Ok(match ended.into_iter().next() {
-        Some(Err(refusal)) => Change::Refused(refusal.to_string()),
-        Some(Ok(state)) if state != of.state => Change::Status(state.status.word()),
-        _ => Change::Nothing,
+        Some(Err(refusal)) => ActionEffect::Refused(refusal.to_string()),
+        Some(Ok(state)) if state != of.state => ActionEffect::Status(state.status.word()),
+        _ => ActionEffect::Nothing,
     })
 }
 

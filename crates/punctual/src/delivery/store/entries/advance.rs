@@ -24,12 +24,12 @@ use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
 use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
-use crate::delivery::store::deliveries::begin::{self, Start};
+use crate::delivery::store::deliveries::begin::{self, BeginRequest};
 use crate::delivery::store::deliveries::delivery::{ClaimedDeliveries, read_status};
 use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
-use crate::delivery::store::entries::step::{EntryContext, SendResult, Step, write_steps};
+use crate::delivery::store::entries::step::{EntryContext, EntryStep, SendResult, write_steps};
 use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::flow::store::entries::{Entry, entries_by_id};
 use crate::queue::rules::purpose::Purpose;
@@ -103,7 +103,7 @@ pub struct PlannedSend {
 
 /// The result of an advance.
 #[derive(Debug, Default)]
-pub struct Advanced {
+pub struct AdvanceOutcome {
     /// Claims of deliveries that are to be sent now.
     pub begun: Vec<(ClaimedDeliveries, Vec<EntryContext>)>,
     /// Work rows that were taken.
@@ -113,7 +113,7 @@ pub struct Advanced {
 struct Request {
     sends: Vec<PlannedSend>,
     gone: Vec<DueWork>,
-    start: Option<Start>,
+    start: Option<BeginRequest>,
 }
 
 impl Store {
@@ -142,8 +142,8 @@ impl Store {
         &self,
         sends: Vec<PlannedSend>,
         gone: Vec<DueWork>,
-        start: Option<Start>,
-    ) -> VerbFuture<'_, Advanced> {
+        start: Option<BeginRequest>,
+    ) -> VerbFuture<'_, AdvanceOutcome> {
         VerbFuture::new(async move {
             let request = Request { sends, gone, start };
             let advanced = self.write(request, |tx, request| Box::pin(advance(tx, request))).await?;
@@ -199,14 +199,14 @@ macro_rules! due_work {
 const DUE_WORK: &str = due_work!("");
 const DUE_WORK_BESIDE_OTHERS: &str = due_work!(" for update skip locked");
 
-async fn advance(tx: &mut Tx, request: &Request) -> Result<Advanced> {
+async fn advance(tx: &mut Tx, request: &Request) -> Result<AdvanceOutcome> {
     let now = tx.now().await?;
     let work = request.sends.iter().map(|send| &send.work).chain(&request.gone);
     let taken = take(tx, &work.collect::<Vec<_>>()).await?;
     let sends: Vec<&PlannedSend> =
         request.sends.iter().filter(|send| taken.contains_key(&send.work.id)).collect();
     let due = last_look(tx, sends, &taken, now).await?;
-    let mut advanced = Advanced { begun: Vec::new(), taken: taken.len() };
+    let mut advanced = AdvanceOutcome { begun: Vec::new(), taken: taken.len() };
     if due.is_empty() {
         return Ok(advanced);
     }
@@ -347,7 +347,7 @@ async fn go_on(tx: &mut Tx, known: &[&PlannedSend], now: Timestamp) -> Result<()
                 SendResult::GivenUp
             }
         };
-        steps.extend(Step::after(&send.context, entry, result, row.maybe_time(1)?.unwrap_or(now)));
+        steps.extend(EntryStep::after(&send.context, entry, result, row.maybe_time(1)?.unwrap_or(now)));
     }
     write_steps(tx, &steps, now).await?;
     Ok(())

@@ -15,7 +15,7 @@ use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::deliveries::key::{free_keys, may_have_gone_out};
-use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
+use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, tell_kinds};
 use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{EntryStatus, Transition, TransitionRefusal};
 use crate::flow::store::entries::{Entry, read_kind};
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const ENTRY_ENDED: &str = "EntryEnded";
 
 /// A waiting delivery, as far as skipping it looks at it.
-struct Waiting {
+struct SkippableDelivery {
     id: DeliveryId,
     entry: i64,
     tenant: Tenant,
@@ -45,7 +45,7 @@ pub(crate) async fn skip_waiting(tx: &mut Tx, entries: &[EntryId], said: &str) -
     }
     let mut waiting = Vec::new();
     for row in tx.query(WAITING, &[Value::Ints(&ids)]).await? {
-        waiting.push(Waiting {
+        waiting.push(SkippableDelivery {
             id: DeliveryId(row.int(0)?),
             entry: row.int(1)?,
             tenant: Tenant::from_row(row.int(2)?),
@@ -66,7 +66,7 @@ const WAITING: &str = "select d.id, d.entry_id, d.tenant_id, d.idempotency_key, 
     where d.entry_id = any($1::bigint[]) and d.status = 0 order by d.id for update of d";
 
 /// Skips deliveries; each gives its key back, unless a try of it may have gone out.
-async fn skip(tx: &mut Tx, waiting: &[Waiting], said: &str) -> Result<BTreeMap<i64, i64>> {
+async fn skip(tx: &mut Tx, waiting: &[SkippableDelivery], said: &str) -> Result<BTreeMap<i64, i64>> {
     let ids: Vec<i64> = waiting.iter().map(|one| one.id.0).collect();
     tx.execute(SKIP, &[Value::Ints(&ids), said.into()]).await?;
     let doubtful = may_have_gone_out(tx, &ids).await?;
@@ -190,7 +190,8 @@ pub(crate) async fn cancel_all(
     if !ends.is_empty() {
         let now = tx.now().await?;
         write_ends(tx, &ends, now).await?;
-        let news = ends.iter().map(|end| EntryNews { entry: end.entry, moment: EntryMoment::Cancelled(now) });
+        let news =
+            ends.iter().map(|end| ChangedEntry { entry: end.entry, moment: EntryEvent::Cancelled(now) });
         tell_kinds(tx, &news.collect::<Vec<_>>()).await?;
     }
     Ok(states)
@@ -305,7 +306,7 @@ pub(crate) async fn skip_not_begun(tx: &mut Tx, items: &[&ClaimItem]) -> Result<
     let mut counted: HashMap<i64, bool> = HashMap::new();
     for row in tx.query(NOT_BEGUN, &[Value::Ints(&ids)]).await? {
         counted.insert(row.int(1)?, !read_kind(&row.text(4)?)?.has_timetable());
-        waiting.push(Waiting {
+        waiting.push(SkippableDelivery {
             id: DeliveryId(row.int(0)?),
             entry: row.int(1)?,
             tenant: Tenant::from_row(row.int(2)?),

@@ -13,7 +13,7 @@ use crate::base::error::Result;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::store::entries::end::{EntryEnd, write_ends};
-use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
+use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, tell_kinds};
 use crate::flow::rules::entry::Transition;
 use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, existing, expire_lane, lock_entries};
@@ -107,7 +107,7 @@ async fn write(tx: &mut Tx, ended: &[Entry], now: Timestamp) -> Result<()> {
         cause: None,
     });
     add_changes(tx, &changes.collect::<Vec<_>>(), now).await?;
-    let news = ends.iter().map(|end| EntryNews { entry: end.entry, moment: EntryMoment::Expired(now) });
+    let news = ends.iter().map(|end| ChangedEntry { entry: end.entry, moment: EntryEvent::Expired(now) });
     tell_kinds(tx, &news.collect::<Vec<_>>()).await
 }
 

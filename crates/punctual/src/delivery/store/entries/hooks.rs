@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryMoment {
+pub(crate) enum EntryEvent {
     /// A send of this number went out.
     Sent {
         /// When.
@@ -29,11 +29,11 @@ pub(crate) enum EntryMoment {
 
 /// An entry with what happened to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EntryNews<'e> {
+pub(crate) struct ChangedEntry<'e> {
     /// The entry, as it was before.
     pub entry: &'e Entry,
     /// The change.
-    pub moment: EntryMoment,
+    pub moment: EntryEvent,
 }
 
 /// The writes of a kind when its entries change.
@@ -42,7 +42,7 @@ pub(crate) trait EntryHook: Debug + Send + Sync {
     fn kind(&self) -> EntryKind;
 
     /// Called with what happened to entries of the kind.
-    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [EntryNews<'t>]) -> TxFuture<'t, ()>;
+    fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [ChangedEntry<'t>]) -> TxFuture<'t, ()>;
 }
 
 /// The hooks that a store was opened with.
@@ -57,13 +57,13 @@ impl EntryHooks {
 }
 
 /// Runs the hooks of the kinds of these entries.
-pub(crate) async fn tell_kinds(tx: &mut Tx, news: &[EntryNews<'_>]) -> Result<()> {
+pub(crate) async fn tell_kinds(tx: &mut Tx, news: &[ChangedEntry<'_>]) -> Result<()> {
     if news.is_empty() {
         return Ok(());
     }
     let hooks = tx.part::<EntryHooks>();
     for hook in hooks.0.iter() {
-        let of_kind: Vec<EntryNews<'_>> =
+        let of_kind: Vec<ChangedEntry<'_>> =
             news.iter().filter(|one| one.entry.kind == hook.kind()).copied().collect();
         if !of_kind.is_empty() {
             hook.after_change(tx, &of_kind).await?;

@@ -18,7 +18,7 @@ use crate::flow::store::entries::Entry;
 
 /// A message that a replay would send, or would not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct PreviewedMessage {
     /// The entry, if there is one.
     pub entry: Option<EntryId>,
     /// Its public id, where it is a survey.
@@ -38,18 +38,22 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn foresee(&self, tenant: Tenant, planned: Vec<PlannedDelivery>) -> VerbFuture<'_, Vec<Foreseen>> {
+    pub fn foresee(
+        &self,
+        tenant: Tenant,
+        planned: Vec<PlannedDelivery>,
+    ) -> VerbFuture<'_, Vec<PreviewedMessage>> {
         self.of(tenant)
             .read((tenant, planned), |tx, (tenant, planned)| Box::pin(by_keys(tx, *tenant, planned)))
     }
 }
 
-async fn by_keys(tx: &mut Tx, tenant: Tenant, planned: &[PlannedDelivery]) -> Result<Vec<Foreseen>> {
+async fn by_keys(tx: &mut Tx, tenant: Tenant, planned: &[PlannedDelivery]) -> Result<Vec<PreviewedMessage>> {
     let keys: Vec<(Tenant, &str)> = planned.iter().map(|one| (tenant, one.key.as_str())).collect();
     let holders = key_holders(tx, &keys, false).await?;
     let foreseen = planned.iter().map(|one| {
         let found = holders.get(&(tenant, one.key.clone()));
-        Foreseen {
+        PreviewedMessage {
             entry: found.and_then(|holder| holder.entry).map(EntryId),
             public_id: None,
             delivery: found.map(|holder| holder.id),
@@ -83,13 +87,13 @@ pub(crate) async fn of_entries(
     tx: &mut Tx,
     which: &GivenUpFilter<'_>,
     anew: &[&Entry],
-) -> Result<Vec<Foreseen>> {
+) -> Result<Vec<PreviewedMessage>> {
     let most = i64::try_from(limits::LIST_ITEMS_MAX).unwrap_or(i64::MAX);
     let rows = tx.query(OF_ENTRIES, &which.values(most)).await?;
     let mut foreseen = Vec::with_capacity(rows.len());
     for row in &rows {
         let sent = matches!(read_status(row.int(3)?)?, DeliveryStatus::Sent | DeliveryStatus::Delivered);
-        foreseen.push(Foreseen {
+        foreseen.push(PreviewedMessage {
             entry: Some(EntryId(row.int(1)?)),
             public_id: row.maybe_int(5)?.zip(row.maybe_int(6)?).and_then(PublicId::from_halves),
             delivery: Some(DeliveryId(row.int(0)?)),
@@ -98,7 +102,7 @@ pub(crate) async fn of_entries(
             stopped: sent.then_some(SENT),
         });
     }
-    foreseen.extend(anew.iter().map(|entry| Foreseen {
+    foreseen.extend(anew.iter().map(|entry| PreviewedMessage {
         entry: Some(entry.id),
         public_id: entry.public_id,
         delivery: None,

@@ -22,7 +22,7 @@ use crate::queue::store::messages::{message_columns, read_message};
 
 /// A notification that failed before anything was to be sent.
 #[derive(Clone, Debug)]
-pub struct Unplanned {
+pub struct UnplannedNotification {
     /// The notification.
     pub id: EntryId,
     /// Its event.
@@ -40,7 +40,7 @@ impl Store {
         &self,
         tenant: Tenant,
         ids: Vec<EntryId>,
-    ) -> VerbFuture<'_, Vec<Unplanned>> {
+    ) -> VerbFuture<'_, Vec<UnplannedNotification>> {
         self.of(tenant).read((tenant, ids), |tx, (tenant, ids)| Box::pin(unplanned(tx, *tenant, ids)))
     }
 
@@ -62,14 +62,14 @@ impl Store {
     }
 }
 
-async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[EntryId]) -> Result<Vec<Unplanned>> {
+async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[EntryId]) -> Result<Vec<UnplannedNotification>> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let mut rows = tx.query(UNPLANNED, &[tenant.id().into(), Value::Ints(&ids)]).await?;
     rows.iter_mut()
         .map(|row| {
             let entity = row.maybe_text(1)?.zip(row.maybe_text(2)?).map(|(kind, id)| Entity { kind, id });
             let id = EntryId(row.int(0)?);
-            Ok(Unplanned { id, event: read_message(row, 3)?, entity })
+            Ok(UnplannedNotification { id, event: read_message(row, 3)?, entity })
         })
         .collect()
 }

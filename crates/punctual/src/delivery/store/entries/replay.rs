@@ -22,7 +22,7 @@ use crate::database::value::{Row, Value, params};
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::store::deliveries::log::channels_named;
 use crate::delivery::store::entries::actions::EntryAction;
-use crate::delivery::store::entries::preview::{self, Foreseen};
+use crate::delivery::store::entries::preview::{self, PreviewedMessage};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
@@ -85,7 +85,7 @@ impl ReplayMode {
 
 /// The result of a replay, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// The entries of which something is sent again; those with a public id are in `instances`.
     pub ids: Vec<EntryId>,
     /// The same, by their public ids.
@@ -97,7 +97,7 @@ pub struct Replayed {
     /// Failed notifications without any delivery: they had no template. See [`super::replan`].
     pub unplanned: Vec<EntryId>,
     /// The deliveries that are sent again and those that stay, one by one, up to a limit; by a dry run only.
-    pub told: Vec<Foreseen>,
+    pub told: Vec<PreviewedMessage>,
     /// Where the next step begins, if there may be more.
     pub next: Option<i64>,
 }
@@ -113,7 +113,7 @@ impl Store {
         tenant: Tenant,
         which: ReplaySelection,
         mode: ReplayMode,
-    ) -> VerbFuture<'_, Replayed> {
+    ) -> VerbFuture<'_, ReplayOutcome> {
         VerbFuture::new(async move {
             let named = which.named();
             if named > limits::BATCH_ITEMS_MAX {
@@ -152,11 +152,16 @@ impl GivenUpFilter<'_> {
     }
 }
 
-async fn replay(tx: &mut Tx, tenant: Tenant, which: &ReplaySelection, mode: &ReplayMode) -> Result<Replayed> {
+async fn replay(
+    tx: &mut Tx,
+    tenant: Tenant,
+    which: &ReplaySelection,
+    mode: &ReplayMode,
+) -> Result<ReplayOutcome> {
     let dry_run = *mode == ReplayMode::DryRun;
     let ids = failed(tx, tenant, which).await?;
     let next = ids.last().copied().filter(|_| ids.len() == STEP_MAX);
-    let mut replayed = Replayed { next, ..Replayed::default() };
+    let mut replayed = ReplayOutcome { next, ..ReplayOutcome::default() };
     // A transaction that needs an entry and its deliveries locks the entry first.
     let mut entries =
         if dry_run { entries_by_id(tx, &ids).await? } else { wait_for_entries(tx, &ids).await? };

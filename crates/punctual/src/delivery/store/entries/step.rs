@@ -17,7 +17,7 @@ use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::entries::counts::{CountChange, change_counts};
 use crate::delivery::store::entries::end::skip_waiting;
-use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
+use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, tell_kinds};
 use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::entry::state::EntryState;
@@ -72,12 +72,12 @@ impl SendResult {
 }
 
 /// The next state of an entry, and the work that follows.
-pub(crate) struct Step<'a> {
+pub(crate) struct EntryStep<'a> {
     pub(crate) context: &'a EntryContext,
     result: SendResult,
     version: i64,
     state: EntryState,
-    work: Next,
+    work: NextWork,
     said: Option<StepReason>,
 }
 
@@ -112,7 +112,7 @@ const NO_CHANNEL: &str = "no-channel";
 
 /// The work that follows a send.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum NextWork {
     /// The next send.
     Advance(Timestamp),
     /// The end, if the recipient does not answer.
@@ -120,7 +120,7 @@ enum Next {
     Nothing,
 }
 
-impl<'a> Step<'a> {
+impl<'a> EntryStep<'a> {
     /// Returns the step that the rules give for an entry in its present state; `None` if the entry may not
     /// change any more.
     pub(crate) fn after(
@@ -140,9 +140,9 @@ impl<'a> Step<'a> {
         };
         let state = state.ok()?;
         let work = match (result, state.next_send_at) {
-            (SendResult::Shifted(_), _) => Next::Nothing,
-            (_, Some(at)) => Next::Advance(at),
-            (_, None) => state.expires_at(entry.grace).map_or(Next::Nothing, Next::Expire),
+            (SendResult::Shifted(_), _) => NextWork::Nothing,
+            (_, Some(at)) => NextWork::Advance(at),
+            (_, None) => state.expires_at(entry.grace).map_or(NextWork::Nothing, NextWork::Expire),
         };
         Some(Self { context, result, version: entry.version, state, work, said: None })
     }
@@ -175,7 +175,7 @@ pub(crate) async fn after_outcomes(
     for one in ended.iter().filter(|one| !replaced(one)) {
         let (Some(context), Some(result)) = (&one.entry, SendResult::of(&one.outcome)) else { continue };
         if context.entry.waits_for(one.due.delivery.send) || tx.has(PlantedBug::StandingWithoutVersion) {
-            let step = Step::after(context, &context.entry, result, now);
+            let step = EntryStep::after(context, &context.entry, result, now);
             steps.extend(step.map(|step| step.because(&one.outcome)));
         }
     }
@@ -196,14 +196,14 @@ pub(crate) async fn after_outcomes(
         skip_waiting(tx, &ids, "its entry has ended").await?;
     }
     let sent = ended.iter().filter(|one| matches!(one.outcome, DeliveryOutcome::Sent { .. }));
-    let mut news: Vec<EntryNews<'_>> = sent
+    let mut news: Vec<ChangedEntry<'_>> = sent
         .filter_map(|one| {
             let entry = &one.entry.as_ref()?.entry;
-            Some(EntryNews { entry, moment: EntryMoment::Sent { at: now, send: one.due.delivery.send } })
+            Some(ChangedEntry { entry, moment: EntryEvent::Sent { at: now, send: one.due.delivery.send } })
         })
         .collect();
     let cancelled = cancelled.into_iter();
-    news.extend(cancelled.map(|entry| EntryNews { entry, moment: EntryMoment::Cancelled(now) }));
+    news.extend(cancelled.map(|entry| ChangedEntry { entry, moment: EntryEvent::Cancelled(now) }));
     tell_kinds(tx, &news).await
 }
 
@@ -237,23 +237,23 @@ async fn count_unmoved(
 
 /// An entry that has changed since it was read: the rules are asked once more, under its lock, about how it
 /// stands now. Answers whether it was moved.
-async fn write_again(tx: &mut Tx, step: &Step<'_>, now: Timestamp) -> Result<bool> {
+async fn write_again(tx: &mut Tx, step: &EntryStep<'_>, now: Timestamp) -> Result<bool> {
     let Some(entry) = wait_for_entry(tx, step.context.entry.id).await? else { return Ok(false) };
     if !entry.waits_for(step.context.entry.next_send()) {
         return Ok(false);
     }
     let said = step.said.clone();
-    let Some(step) = Step::after(step.context, &entry, step.result, now) else { return Ok(false) };
-    Ok(write_steps(tx, &[Step { said, ..step }], now).await?.is_empty())
+    let Some(step) = EntryStep::after(step.context, &entry, step.result, now) else { return Ok(false) };
+    Ok(write_steps(tx, &[EntryStep { said, ..step }], now).await?.is_empty())
 }
 
 /// Writes steps, each in the version that was seen, with the work that follows; returns the steps of entries
 /// that have changed meanwhile.
 pub(crate) async fn write_steps<'s, 'a>(
     tx: &mut Tx,
-    steps: &'s [Step<'a>],
+    steps: &'s [EntryStep<'a>],
     now: Timestamp,
-) -> Result<Vec<&'s Step<'a>>> {
+) -> Result<Vec<&'s EntryStep<'a>>> {
     if steps.is_empty() {
         return Ok(Vec::new());
     }
@@ -276,9 +276,9 @@ pub(crate) async fn write_steps<'s, 'a>(
     Ok(steps.iter().filter(|step| !written.contains(&step.context.entry.id.0)).collect())
 }
 
-async fn expire_lanes(tx: &mut Tx, steps: &[Step<'_>]) -> Result<BTreeMap<Tenant, i64>> {
+async fn expire_lanes(tx: &mut Tx, steps: &[EntryStep<'_>]) -> Result<BTreeMap<Tenant, i64>> {
     let mut lanes = BTreeMap::new();
-    for step in steps.iter().filter(|step| matches!(step.work, Next::Expire(_))) {
+    for step in steps.iter().filter(|step| matches!(step.work, NextWork::Expire(_))) {
         let tenant = step.tenant();
         if let std::collections::btree_map::Entry::Vacant(unknown) = lanes.entry(tenant) {
             unknown.insert(expire_lane(tx, tenant).await?);
@@ -295,19 +295,19 @@ struct WorkRow {
 }
 
 impl WorkRow {
-    fn of(step: &Step<'_>, lanes: &BTreeMap<Tenant, i64>) -> Self {
+    fn of(step: &EntryStep<'_>, lanes: &BTreeMap<Tenant, i64>) -> Self {
         match step.work {
-            Next::Nothing => Self::default(),
-            Next::Advance(at) => {
+            NextWork::Nothing => Self::default(),
+            NextWork::Advance(at) => {
                 Self { lane: step.context.entry.lane.map_or(0, |lane| lane.0), due: Some(at) }
             }
-            Next::Expire(at) => {
+            NextWork::Expire(at) => {
                 Self { lane: lanes.get(&step.tenant()).copied().unwrap_or_default(), due: Some(at) }
             }
         }
     }
 
-    fn values<'v>(self, step: &Step<'_>) -> Option<Vec<Value<'v>>> {
+    fn values<'v>(self, step: &EntryStep<'_>) -> Option<Vec<Value<'v>>> {
         let id = step.context.entry.id.0;
         Some(vec![id.into(), self.lane.into(), self.due?.into()])
     }
@@ -316,9 +316,9 @@ impl WorkRow {
 /// Columns that say what an entry becomes; those of its work follow.
 const STEP_COLUMNS: usize = 10;
 
-fn step_columns<'s>(steps: &'s [Step<'_>], work: &[WorkRow]) -> Vec<Column<'s>> {
-    let ints = |pick: &dyn Fn(&Step<'_>) -> i64| Column::Ints(steps.iter().map(pick).collect());
-    let times = |pick: &dyn Fn(&Step<'_>) -> Option<Timestamp>| {
+fn step_columns<'s>(steps: &'s [EntryStep<'_>], work: &[WorkRow]) -> Vec<Column<'s>> {
+    let ints = |pick: &dyn Fn(&EntryStep<'_>) -> i64| Column::Ints(steps.iter().map(pick).collect());
+    let times = |pick: &dyn Fn(&EntryStep<'_>) -> Option<Timestamp>| {
         Column::MaybeInts(steps.iter().map(|s| pick(s).map(Timestamp::as_micros)).collect())
     };
     vec![

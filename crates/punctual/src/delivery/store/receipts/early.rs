@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The receipts that wait.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting {
+pub struct WaitingReceipts {
     /// The receipts to look at now, by provider and channels.
     pub due: Vec<PreparedReceipts>,
     /// How long until the next look.
@@ -30,18 +30,18 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn waiting_receipts(&self) -> VerbFuture<'_, Waiting> {
+    pub fn waiting_receipts(&self) -> VerbFuture<'_, WaitingReceipts> {
         self.read((), |tx, ()| Box::pin(waiting(tx)))
     }
 }
 
-async fn waiting(tx: &mut Tx) -> Result<Waiting> {
+async fn waiting(tx: &mut Tx) -> Result<WaitingReceipts> {
     let now = tx.now().await?;
     let limit = i64::try_from(RECEIPTS_LOOKED_AT).unwrap_or(i64::MAX);
     let rows = tx.query(DUE, params![now, limit]).await?;
     if rows.is_empty() {
         let next = tx.first(NEXT, &[]).await?.map(|row| row.maybe_time(0)).transpose()?.flatten();
-        return Ok(Waiting { due: Vec::new(), next: next.map(|next| next.since(now)) });
+        return Ok(WaitingReceipts { due: Vec::new(), next: next.map(|next| next.since(now)) });
     }
     let mut by: BTreeMap<(String, String), PreparedReceipts> = BTreeMap::new();
     for row in &rows {
@@ -54,7 +54,7 @@ async fn waiting(tx: &mut Tx) -> Result<Waiting> {
         prepared.batch.receipts.push(read(row)?);
         prepared.waited.push((row.int(0)?, row.time(10)?));
     }
-    Ok(Waiting { due: by.into_values().collect(), next: Some(Duration::ZERO) })
+    Ok(WaitingReceipts { due: by.into_values().collect(), next: Some(Duration::ZERO) })
 }
 
 const DUE: &str = "select id, provider, channels, message_id, address, status, said, error, event_id, \

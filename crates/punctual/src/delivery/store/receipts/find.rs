@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// A delivery that a receipt is about, locked.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ReceiptDelivery {
     pub id: DeliveryId,
     pub tenant: Tenant,
     pub entry: EntryId,
@@ -35,10 +35,13 @@ pub(crate) struct Found {
 
 /// Finds the deliveries of a batch, by the provider's ids. Where a provider gave one id to several
 /// deliveries, the newest of those with the address in the receipt is taken, or the newest of all.
-pub(crate) async fn found<'n>(tx: &mut Tx, batch: &'n ReceiptBatch) -> Result<HashMap<&'n str, Found>> {
+pub(crate) async fn found<'n>(
+    tx: &mut Tx,
+    batch: &'n ReceiptBatch,
+) -> Result<HashMap<&'n str, ReceiptDelivery>> {
     let wanted = || batch.receipts.iter().filter_map(|one| Some((one.message_id.as_deref()?, one)));
     let ids: Vec<Option<&str>> = wanted().map(|(id, _)| Some(id)).collect();
-    let mut all: HashMap<String, Vec<Found>> = HashMap::new();
+    let mut all: HashMap<String, Vec<ReceiptDelivery>> = HashMap::new();
     if !ids.is_empty() {
         let channels = texts(&batch.channels);
         let of = [Value::Texts(&ids), Value::Texts(&channels)];
@@ -80,9 +83,9 @@ const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, 
         and d.entry_id = any($3::bigint[]) \
     order by d.id, a.tried for update of d";
 
-fn read(row: &Row) -> Result<Found> {
+fn read(row: &Row) -> Result<ReceiptDelivery> {
     let (kind, entry) = (read_kind(&row.text(7)?)?, EntryStatus::from_code(row.int(8)?));
-    Ok(Found {
+    Ok(ReceiptDelivery {
         id: DeliveryId(row.int(0)?),
         tenant: Tenant::from_row(row.int(1)?),
         entry: EntryId(row.int(2)?),

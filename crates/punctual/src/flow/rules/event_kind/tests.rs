@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::base::id::TemplateId;
-use crate::delivery::rules::event_values::Occasion;
+use crate::delivery::rules::event_values::EventValues;
 use crate::delivery::rules::template::review::review;
-use crate::delivery::rules::template::{Definition, MessageTemplate, TemplateSet};
+use crate::delivery::rules::template::{MessageTemplate, TemplateDefinition, TemplateSet};
 use serde_json::json;
 
 fn booking() -> Value {
@@ -247,7 +247,7 @@ fn ntf_3_a_pointless_message_is_told_why() {
 
 fn template(json: &Value) -> MessageTemplate {
     let mut problems = Problems::default();
-    let definition = Definition::read(json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+    let definition = TemplateDefinition::read(json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     let texts = definition.compile().unwrap();
     MessageTemplate { id: TemplateId(1), version: 1, definition, texts }
 }
@@ -276,7 +276,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
     let about = entity("booking", "b1");
     let recipient = kind.recipients(&payload, &snapshot).next().unwrap();
     let given = [("link", "https://s.example/1")];
-    let of = Occasion {
+    let of = EventValues {
         payload: &payload,
         entity: Some(&about),
         snapshot: &snapshot,
@@ -285,7 +285,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         given: &given,
         payload_prefix: None,
     };
-    let say = |language: &str, body: &str, of: &Occasion<'_>, zone: &str| {
+    let say = |language: &str, body: &str, of: &EventValues<'_>, zone: &str| {
         let json =
             json!({"eventType": "booking.confirmed", "channel": "SMS", "language": language, "body": body});
         let filled = kind.word(&template(&json), of, &set_in(zone));
@@ -310,7 +310,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         "the reader's region, the entity's zone"
     );
     assert_eq!(say("en-GB", dated, &of, "UTC"), "15 May 2026 at 00:30");
-    let unknown = Occasion { snapshot: &EntitySnapshot::Unknown, ..of };
+    let unknown = EventValues { snapshot: &EntitySnapshot::Unknown, ..of };
     assert_eq!(
         say("en-GB", dated, &unknown, "America/New_York"),
         "14 May 2026 at 17:30",
@@ -322,7 +322,7 @@ fn ntf_9_a_message_is_worded_from_all_that_is_known() {
         "the payload stands in"
     );
     let dubai = [("listing", json!({"timeZone": "Asia/Dubai"}))];
-    let there = Occasion { related: &dubai, ..unknown };
+    let there = EventValues { related: &dubai, ..unknown };
     assert_eq!(say("en-GB", dated, &there, "UTC"), "15 May 2026 at 01:30", "where the related entity is");
 }
 
@@ -332,7 +332,7 @@ fn ntf_9_an_element_is_named_behind_recipient() {
     let kind = kind(&json!({"recipients": {"each": "guests", "email": "mail"}}));
     let payload = json!({"title": "Party", "guests": [{"mail": "a@b.c", "seat": {"row": 4}}]});
     let recipient = kind.recipients(&payload, &EntitySnapshot::Unknown).next().unwrap();
-    let of = Occasion {
+    let of = EventValues {
         payload: &payload,
         entity: None,
         snapshot: &EntitySnapshot::Unknown,
@@ -436,7 +436,7 @@ fn ntf_9_what_wording_a_message_costs() {
     let begin = crate::base::clock::monotonic();
     for _ in 0..10_000 {
         let recipient = kind.recipients(&payload, &snapshot).next().unwrap();
-        let of = Occasion {
+        let of = EventValues {
             payload: &payload,
             entity: Some(&about),
             snapshot: &snapshot,

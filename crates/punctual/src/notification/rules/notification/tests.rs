@@ -1,5 +1,5 @@
 use super::*;
-use crate::delivery::rules::template::{Definition, Scope};
+use crate::delivery::rules::template::{TemplateDefinition, TemplateScope};
 use crate::notification::rules::notification::fallback::Refused;
 use serde_json::json;
 
@@ -7,7 +7,7 @@ fn template(id: i64, channel: &str, language: &str) -> MessageTemplate {
     let json = json!({"eventType": "booking.confirmed", "channel": channel, "language": language,
         "subject": null, "body": "Hello {{guestName}}"});
     let mut problems = Problems::default();
-    let definition = Definition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
+    let definition = TemplateDefinition::read(&json, &mut problems).unwrap_or_else(|| panic!("{problems}"));
     let texts = definition.compile().unwrap();
     MessageTemplate { id: TemplateId(id), version: 3, definition, texts }
 }
@@ -130,7 +130,7 @@ fn ntf_8_each_channel_has_its_nearest_template() {
 fn ntf_8_a_template_for_a_related_entity_is_taken() {
     let scoped = |id: i64, kind: &str, of: &str| {
         let mut template = template(id, "SMS", "en");
-        template.definition.scope = Some(Scope { kind: kind.into(), id: of.into() });
+        template.definition.scope = Some(TemplateScope { kind: kind.into(), id: of.into() });
         template
     };
     let related = kind(|k| {

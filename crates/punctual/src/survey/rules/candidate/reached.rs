@@ -9,7 +9,7 @@
 
 use crate::base::path::text_of;
 use crate::delivery::rules::address::AddressKind;
-use crate::delivery::rules::people::People;
+use crate::delivery::rules::people::EventRecipients;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &EntitySnaps
 /// The people whom an event describes, to find again the one whom an entry is for.
 #[derive(Debug)]
 pub struct Described<'a> {
-    people: People<'a>,
+    people: EventRecipients<'a>,
     /// The person of an event that names no address: an item that was handed in has it beside its payload.
     alone: Option<Recipient<'a>>,
 }
@@ -58,7 +58,7 @@ impl<'a> Described<'a> {
         let kind = kind.filter(|kind| kind.has_recipients()).unwrap_or_else(|| EventKind::undefined());
         let alone = kind.described_recipient(payload, snapshot);
         let alone = alone.filter(|who| who.phone.is_none() && who.email.is_none());
-        Self { people: People::of(kind, payload, snapshot), alone }
+        Self { people: EventRecipients::of(kind, payload, snapshot), alone }
     }
 
     /// Returns the person with this address, or the one of whom the event names no address at all.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::segments::Segments;
-use crate::delivery::rules::template::{Definition, Scope};
+use crate::delivery::rules::template::{TemplateDefinition, TemplateScope};
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::Recipient;
 use serde_json::{Value, json};
@@ -20,14 +20,14 @@ fn choose_and_word(set: &TemplateSet, reader: Option<&str>, invitation: &Invitat
     let locales = ["en", "ar"].map(String::from);
     let survey_locale = locale::choose(&locales, reader, invitation.default_locale);
     let recipient = Recipient { locale: reader.map(str::to_owned), ..Recipient::default() };
-    let occasion = Occasion { recipient: &recipient, ..invitation.occasion };
+    let occasion = EventValues { recipient: &recipient, ..invitation.occasion };
     let invitation = &Invitation { survey_locale, occasion, ..*invitation };
     word(set, Words::choose(set, invitation), invitation)
 }
 
 fn invitation<'a>(title: &'a LocalizedText, payload: &'a Value) -> Invitation<'a> {
     static NOBODY: LazyLock<Recipient<'static>> = LazyLock::new(Recipient::default);
-    let occasion = Occasion {
+    let occasion = EventValues {
         payload,
         entity: None,
         snapshot: &EntitySnapshot::Unknown,
@@ -86,17 +86,17 @@ fn trg_18_our_own_words_follow_locale_and_send() {
 /// TRG-18: a survey's own words, with the candidate's values, the link and the reader's dates.
 #[test]
 fn trg_18_a_template_words_the_send() {
-    let definition = Definition {
+    let definition = TemplateDefinition {
         event_type: EVENT_TYPE.into(),
         channel: "WhatsApp".into(),
         language: "ar".into(),
-        scope: Some(Scope { kind: SCOPE.into(), id: "7".into() }),
+        scope: Some(TemplateScope { kind: SCOPE.into(), id: "7".into() }),
         subject: Some("{{surveyTitle}} {{attempt}}".into()),
         body:
             "{{customerName}} {{candidate.wip}} {{at|date}} {{surveyUrl}} {{nothing}} {{recipient.address}}"
                 .into(),
         html: Some("<p>{{CustomerName}}</p>".into()),
-        ..Definition::default()
+        ..TemplateDefinition::default()
     };
     let texts = definition.compile().unwrap();
     let template = MessageTemplate { id: TemplateId(3), version: 2, definition, texts };

@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::base::id::TemplateId;
-use crate::delivery::rules::template::{Definition, Scope};
+use crate::delivery::rules::template::{TemplateDefinition, TemplateScope};
 
 /// A template in short: `id channel language survey attempt`, `-` for none.
 fn template(line: &str) -> MessageTemplate {
     let words: Vec<&str> = line.split_whitespace().collect();
     let some = |word: &str| Some(word.to_owned()).filter(|word| word != "-");
-    let definition = Definition {
+    let definition = TemplateDefinition {
         event_type: "survey.invitation".into(),
         channel: words[1].into(),
         language: words[2].into(),
-        scope: some(words[3]).map(|id| Scope { kind: "survey".into(), id }),
+        scope: some(words[3]).map(|id| TemplateScope { kind: "survey".into(), id }),
         attempt: some(words[4]).map(|n| n.parse().unwrap()),
         body: "x {{surveyUrl}}".into(),
-        ..Definition::default()
+        ..TemplateDefinition::default()
     };
     let texts = definition.compile().unwrap();
     MessageTemplate { id: TemplateId(words[0].parse().unwrap()), version: 1, definition, texts }
@@ -87,7 +87,7 @@ fn ntf_8_the_most_fitting_template_is_taken() {
     ];
     for (survey, channel, locale, attempt, want) in table {
         let scopes = [entity("survey", &survey.to_string())];
-        let wanted = Wanted { scopes: &scopes, channel, locale, defaults: &["en"], attempt };
+        let wanted = TemplateQuery { scopes: &scopes, channel, locale, defaults: &["en"], attempt };
         let found = choose(&templates, &wanted).map(|template| template.id.0);
         assert_eq!(found, want, "survey {survey}, {channel}, {locale:?}, send {attempt}");
     }
@@ -102,7 +102,8 @@ type Scopes<'a> = &'a [(&'a str, &'a str)];
 fn ntf_8_the_most_specific_scope_is_taken() {
     let scoped = |id: i64, language: &str, scope: Option<(&str, &str)>| {
         let mut template = template(&format!("{id} SMS {language} - -"));
-        template.definition.scope = scope.map(|(kind, id)| Scope { kind: kind.into(), id: id.into() });
+        template.definition.scope =
+            scope.map(|(kind, id)| TemplateScope { kind: kind.into(), id: id.into() });
         template
     };
     let templates = [
@@ -128,7 +129,8 @@ fn ntf_8_the_most_specific_scope_is_taken() {
     for (scopes, locale, want) in table {
         let entities: Vec<Entity> = scopes.iter().map(|(kind, id)| entity(kind, id)).collect();
         let channel = "sms:x";
-        let wanted = Wanted { scopes: &entities, channel, locale: Some(locale), defaults: &[], attempt: 1 };
+        let wanted =
+            TemplateQuery { scopes: &entities, channel, locale: Some(locale), defaults: &[], attempt: 1 };
         let found = choose(&templates, &wanted).map(|template| template.id.0);
         assert_eq!(found, Some(want), "{scopes:?}, {locale}");
     }
@@ -137,7 +139,7 @@ fn ntf_8_the_most_specific_scope_is_taken() {
 /// NTF-8: of two that are alike the newer is taken, and the order they come in does not matter.
 #[test]
 fn ntf_8_the_newer_of_two_is_taken() {
-    let wanted = Wanted { scopes: &[], channel: "sms:x", locale: None, defaults: &[], attempt: 1 };
+    let wanted = TemplateQuery { scopes: &[], channel: "sms:x", locale: None, defaults: &[], attempt: 1 };
     for lines in [["1 SMS en - -", "2 SMS fr - -"], ["2 SMS fr - -", "1 SMS en - -"]] {
         assert_eq!(choose(&lines.map(template), &wanted).map(|t| t.id.0), Some(2));
     }

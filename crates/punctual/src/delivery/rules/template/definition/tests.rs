@@ -1,21 +1,21 @@
 //! Definitions: reading, refusals and warnings.
 
 use super::*;
-use crate::delivery::rules::template::Known;
+use crate::delivery::rules::template::KnownNames;
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;
 use crate::delivery::rules::template::review::review;
 use serde_json::json;
 
 const TYPE: &str = SURVEY_INVITATION.name;
 
-fn read(json: &Value) -> (Option<Definition>, String) {
+fn read(json: &Value) -> (Option<TemplateDefinition>, String) {
     let mut problems = Problems::default();
-    let read = Definition::read(json, &mut problems);
+    let read = TemplateDefinition::read(json, &mut problems);
     (read, problems.to_string())
 }
 
-fn reviewed(definition: &Definition) -> String {
-    let known = Known::always(SURVEY_INVITATION.keys);
+fn reviewed(definition: &TemplateDefinition) -> String {
+    let known = KnownNames::always(SURVEY_INVITATION.keys);
     review(definition, &definition.compile().unwrap(), &known, None).to_string()
 }
 

@@ -14,7 +14,7 @@
 
 use crate::base::decimal::Decimal;
 use crate::delivery::rules::template::currency::Currency;
-use crate::delivery::rules::template::date::{Format, Length};
+use crate::delivery::rules::template::date::{DateFormat, DateLength};
 use crate::delivery::rules::template::filter::Filter;
 use fixed_decimal::Decimal as FixedDecimal;
 use icu_calendar::{Date, Gregorian};
@@ -95,7 +95,7 @@ impl Forms {
     }
 
     /// A date or time; `None` for the forms that are the same everywhere.
-    pub(crate) fn date(&self, format: &Format, at: DateTime) -> Option<String> {
+    pub(crate) fn date(&self, format: &DateFormat, at: DateTime) -> Option<String> {
         let form = self.dates.get(place(format)?)?.get_or_init(|| date_form((&self.locale).into(), format));
         let day =
             Date::try_new_gregorian(at.year().into(), at.month().unsigned_abs(), at.day().unsigned_abs());
@@ -141,7 +141,7 @@ pub(crate) fn doubt(_: &Filter, language: &str) -> Option<String> {
     unknown.then(|| format!("the forms of the locale `{language}` are not known: {shown}"))
 }
 
-const SAMPLE_FORM: Format = Format::Date(Length::Long);
+const SAMPLE_FORM: DateFormat = DateFormat::Date(DateLength::Long);
 const SAMPLE: DateTime = DateTime::constant(2026, 5, 14, 0, 0, 0, 0);
 
 /// How the sample is shown in no language at all: `2026 M05 14`.
@@ -149,18 +149,18 @@ static UNKNOWN: LazyLock<Option<String>> =
     LazyLock::new(|| Forms::of(Locale::UNKNOWN).date(&SAMPLE_FORM, SAMPLE));
 
 /// Where a form is kept.
-const fn place(format: &Format) -> Option<usize> {
+const fn place(format: &DateFormat) -> Option<usize> {
     match format {
-        Format::Date(length) => Some(*length as usize),
-        Format::DateTime(length) => Some(4 + *length as usize),
-        Format::Time => Some(8),
-        Format::Weekday => Some(9),
-        Format::Iso | Format::Pattern(_) => None,
+        DateFormat::Date(length) => Some(*length as usize),
+        DateFormat::DateTime(length) => Some(4 + *length as usize),
+        DateFormat::Time => Some(8),
+        DateFormat::Weekday => Some(9),
+        DateFormat::Iso | DateFormat::Pattern(_) => None,
     }
 }
 
 /// Makes a form from the data of its own fields alone; a form that can be any would link the data of all.
-fn date_form(locale: DateTimeFormatterPreferences, format: &Format) -> Option<DateForm> {
+fn date_form(locale: DateTimeFormatterPreferences, format: &DateFormat) -> Option<DateForm> {
     macro_rules! form {
         ($fields:expr) => {
             FixedCalendarDateTimeFormatter::<Gregorian, _>::try_new(locale, $fields)
@@ -171,17 +171,17 @@ fn date_form(locale: DateTimeFormatterPreferences, format: &Format) -> Option<Da
     // A year of two digits could be a day.
     let short = YMD::short().with_year_style(YearStyle::Full);
     match format {
-        Format::Date(Length::Short) => form!(short),
-        Format::Date(Length::Medium) => form!(YMD::medium()),
-        Format::Date(Length::Long) => form!(YMD::long()),
-        Format::Date(Length::Full) => form!(YMDE::long()),
-        Format::DateTime(Length::Short) => form!(short.with_time_hm()),
-        Format::DateTime(Length::Medium) => form!(YMD::medium().with_time_hm()),
-        Format::DateTime(Length::Long) => form!(YMD::long().with_time_hm()),
-        Format::DateTime(Length::Full) => form!(YMDE::long().with_time_hm()),
-        Format::Time => form!(T::hm()),
-        Format::Weekday => form!(E::long()),
-        Format::Iso | Format::Pattern(_) => None,
+        DateFormat::Date(DateLength::Short) => form!(short),
+        DateFormat::Date(DateLength::Medium) => form!(YMD::medium()),
+        DateFormat::Date(DateLength::Long) => form!(YMD::long()),
+        DateFormat::Date(DateLength::Full) => form!(YMDE::long()),
+        DateFormat::DateTime(DateLength::Short) => form!(short.with_time_hm()),
+        DateFormat::DateTime(DateLength::Medium) => form!(YMD::medium().with_time_hm()),
+        DateFormat::DateTime(DateLength::Long) => form!(YMD::long().with_time_hm()),
+        DateFormat::DateTime(DateLength::Full) => form!(YMDE::long().with_time_hm()),
+        DateFormat::Time => form!(T::hm()),
+        DateFormat::Weekday => form!(E::long()),
+        DateFormat::Iso | DateFormat::Pattern(_) => None,
     }
 }
 

@@ -4,21 +4,21 @@
 use crate::base::decimal::Decimal;
 use crate::base::locale;
 use crate::delivery::rules::template::currency::Currency;
-use crate::delivery::rules::template::date::{Format, Length};
+use crate::delivery::rules::template::date::{DateFormat, DateLength};
 use crate::delivery::rules::template::filter::Filter;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 
 /// The forms of one locale.
 #[derive(Clone, Copy)]
 pub(crate) struct Forms {
-    habit: Habit,
+    habit: DateHabit,
     group: char,
     point: char,
 }
 
 /// The order of day and month, and the names.
 #[derive(Clone, Copy)]
-enum Habit {
+enum DateHabit {
     English,
     American,
     Arabic(&'static [&'static str; 12]),
@@ -34,23 +34,23 @@ impl Forms {
 
     /// English ones.
     pub(crate) fn english() -> Self {
-        Self { habit: Habit::English, group: ',', point: '.' }
+        Self { habit: DateHabit::English, group: ',', point: '.' }
     }
 
-    pub(crate) fn date(self, format: &Format, at: DateTime) -> Option<String> {
+    pub(crate) fn date(self, format: &DateFormat, at: DateTime) -> Option<String> {
         let (day, habit) = (at.date(), self.habit);
         Some(match format {
-            Format::Date(length) => date(*length, day, habit),
-            Format::Time => clock(at.time(), habit),
-            Format::DateTime(length) => {
+            DateFormat::Date(length) => date(*length, day, habit),
+            DateFormat::Time => clock(at.time(), habit),
+            DateFormat::DateTime(length) => {
                 format!("{}, {}", date(*length, day, habit), clock(at.time(), habit))
             }
-            Format::Weekday => match habit {
-                Habit::American | Habit::English => weekday(&DAYS_EN, day.weekday()).to_owned(),
-                Habit::Arabic(_) => weekday(&DAYS_AR, day.weekday()).to_owned(),
-                Habit::Neutral => return None,
+            DateFormat::Weekday => match habit {
+                DateHabit::American | DateHabit::English => weekday(&DAYS_EN, day.weekday()).to_owned(),
+                DateHabit::Arabic(_) => weekday(&DAYS_AR, day.weekday()).to_owned(),
+                DateHabit::Neutral => return None,
             },
-            Format::Iso | Format::Pattern(_) => return None,
+            DateFormat::Iso | DateFormat::Pattern(_) => return None,
         })
     }
 
@@ -79,30 +79,34 @@ impl Forms {
 pub(crate) fn doubt(filter: &Filter, language: &str) -> Option<String> {
     let needs = match filter {
         Filter::Money(_) => "money in the form of a locale needs",
-        Filter::Date(_) if matches!(habit(language), Habit::Neutral) => "the names of months and days need",
+        Filter::Date(_) if matches!(habit(language), DateHabit::Neutral) => {
+            "the names of months and days need"
+        }
         Filter::Number { .. } if !is_separated(language) => "the form of numbers needs",
         _ => return None,
     };
     Some(format!("{needs} the feature `locales` in `{language}`, which this program was built without"))
 }
 
-fn habit(tag: &str) -> Habit {
+fn habit(tag: &str) -> DateHabit {
     let region = tag.rsplit('-').next().unwrap_or_default().to_ascii_uppercase();
     match locale::language(tag).to_ascii_lowercase().as_str() {
-        "en" if region == "US" => Habit::American,
-        "en" => Habit::English,
+        "en" if region == "US" => DateHabit::American,
+        "en" => DateHabit::English,
         // Iraq and the Levant have names of their own.
-        "ar" if ["IQ", "SY", "JO", "LB", "PS"].contains(&region.as_str()) => Habit::Arabic(&MONTHS_LEVANT),
-        "ar" => Habit::Arabic(&MONTHS_AR),
-        _ => Habit::Neutral,
+        "ar" if ["IQ", "SY", "JO", "LB", "PS"].contains(&region.as_str()) => {
+            DateHabit::Arabic(&MONTHS_LEVANT)
+        }
+        "ar" => DateHabit::Arabic(&MONTHS_AR),
+        _ => DateHabit::Neutral,
     }
 }
 
-fn date(length: Length, day: Date, habit: Habit) -> String {
+fn date(length: DateLength, day: Date, habit: DateHabit) -> String {
     match length {
-        Length::Short => short(day, habit),
-        Length::Medium | Length::Long => long(day, habit),
-        Length::Full => full(day, habit),
+        DateLength::Short => short(day, habit),
+        DateLength::Medium | DateLength::Long => long(day, habit),
+        DateLength::Full => full(day, habit),
     }
 }
 
@@ -110,31 +114,31 @@ fn month<'n>(names: &[&'n str; 12], day: Date) -> &'n str {
     names[usize::from(day.month().unsigned_abs() - 1)]
 }
 
-fn short(day: Date, habit: Habit) -> String {
+fn short(day: Date, habit: DateHabit) -> String {
     let (d, m, y) = (day.day(), day.month(), day.year());
     match habit {
-        Habit::American => format!("{m:02}/{d:02}/{y}"),
-        Habit::English | Habit::Arabic(_) => format!("{d:02}/{m:02}/{y}"),
-        Habit::Neutral => day.to_string(),
+        DateHabit::American => format!("{m:02}/{d:02}/{y}"),
+        DateHabit::English | DateHabit::Arabic(_) => format!("{d:02}/{m:02}/{y}"),
+        DateHabit::Neutral => day.to_string(),
     }
 }
 
-fn long(day: Date, habit: Habit) -> String {
+fn long(day: Date, habit: DateHabit) -> String {
     let (d, y) = (day.day(), day.year());
     match habit {
-        Habit::American => format!("{} {d}, {y}", month(&MONTHS_EN, day)),
-        Habit::English => format!("{d} {} {y}", month(&MONTHS_EN, day)),
-        Habit::Arabic(names) => format!("{d} {} {y}", month(names, day)),
-        Habit::Neutral => day.to_string(),
+        DateHabit::American => format!("{} {d}, {y}", month(&MONTHS_EN, day)),
+        DateHabit::English => format!("{d} {} {y}", month(&MONTHS_EN, day)),
+        DateHabit::Arabic(names) => format!("{d} {} {y}", month(names, day)),
+        DateHabit::Neutral => day.to_string(),
     }
 }
 
-fn full(day: Date, habit: Habit) -> String {
+fn full(day: Date, habit: DateHabit) -> String {
     let rest = long(day, habit);
     match habit {
-        Habit::American | Habit::English => format!("{}, {rest}", weekday(&DAYS_EN, day.weekday())),
-        Habit::Arabic(_) => format!("{}، {rest}", weekday(&DAYS_AR, day.weekday())),
-        Habit::Neutral => rest,
+        DateHabit::American | DateHabit::English => format!("{}, {rest}", weekday(&DAYS_EN, day.weekday())),
+        DateHabit::Arabic(_) => format!("{}، {rest}", weekday(&DAYS_AR, day.weekday())),
+        DateHabit::Neutral => rest,
     }
 }
 
@@ -142,10 +146,10 @@ fn weekday<'n>(names: &[&'n str; 7], day: Weekday) -> &'n str {
     names[usize::from(day.to_monday_zero_offset().unsigned_abs())]
 }
 
-fn clock(time: Time, habit: Habit) -> String {
+fn clock(time: Time, habit: DateHabit) -> String {
     let (hour, minute) = (time.hour(), time.minute());
     match habit {
-        Habit::American => {
+        DateHabit::American => {
             let half = if hour < 12 { "AM" } else { "PM" };
             format!("{}:{minute:02} {half}", if hour % 12 == 0 { 12 } else { hour % 12 })
         }
@@ -223,15 +227,15 @@ mod tests {
     fn ntf_11_the_plain_forms_are_those_of_few_locales() {
         let at = datetime(2026, 5, 4, 17, 5, 0, 0);
         let table = [
-            ("en", Format::Date(Length::Short), Some("04/05/2026")),
-            ("en", Format::Date(Length::Full), Some("Monday, 4 May 2026")),
-            ("en-US", Format::DateTime(Length::Long), Some("May 4, 2026, 5:05 PM")),
-            ("ar", Format::Date(Length::Long), Some("4 مايو 2026")),
-            ("ar-IQ", Format::Date(Length::Full), Some("الاثنين، 4 أيار 2026")),
-            ("ar", Format::Weekday, Some("الاثنين")),
-            ("tr", Format::Date(Length::Full), Some("2026-05-04")),
-            ("tr", Format::Weekday, None),
-            ("tr", Format::Time, Some("17:05")),
+            ("en", DateFormat::Date(DateLength::Short), Some("04/05/2026")),
+            ("en", DateFormat::Date(DateLength::Full), Some("Monday, 4 May 2026")),
+            ("en-US", DateFormat::DateTime(DateLength::Long), Some("May 4, 2026, 5:05 PM")),
+            ("ar", DateFormat::Date(DateLength::Long), Some("4 مايو 2026")),
+            ("ar-IQ", DateFormat::Date(DateLength::Full), Some("الاثنين، 4 أيار 2026")),
+            ("ar", DateFormat::Weekday, Some("الاثنين")),
+            ("tr", DateFormat::Date(DateLength::Full), Some("2026-05-04")),
+            ("tr", DateFormat::Weekday, None),
+            ("tr", DateFormat::Time, Some("17:05")),
         ];
         for (tag, form, want) in table {
             let shown = Forms::find(tag).unwrap().date(&form, at);
@@ -262,7 +266,7 @@ mod tests {
         ];
         for (filter, language, want) in table {
             let read = Filter::parse(filter).unwrap();
-            let said = if matches!(read, Filter::Upper | Filter::Date(Format::Iso)) {
+            let said = if matches!(read, Filter::Upper | Filter::Date(DateFormat::Iso)) {
                 read.doubt(language)
             } else {
                 doubt(&read, language)

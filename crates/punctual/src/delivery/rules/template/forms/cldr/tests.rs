@@ -3,13 +3,13 @@
 use super::*;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::currency::codes;
-use crate::delivery::rules::template::{Rendered, Target, Template, Values};
+use crate::delivery::rules::template::{RenderedText, TemplateValues, TextTarget, TextTemplate};
 use serde_json::{Value, json};
 
-fn render(text: &str, payload: &Value, locale: &str, default: &str) -> Rendered {
+fn render(text: &str, payload: &Value, locale: &str, default: &str) -> RenderedText {
     let zone = Zone::find("Asia/Baghdad").unwrap();
-    let values = Values::default().zone(&zone).fallback_locale(default).under("", payload);
-    Template::parse(text).unwrap().render(&values, Target::Text, locale)
+    let values = TemplateValues::default().zone(&zone).fallback_locale(default).under("", payload);
+    TextTemplate::parse(text).unwrap().render(&values, TextTarget::Text, locale)
 }
 
 /// Makes the spaces and marks visible that nobody sees.
