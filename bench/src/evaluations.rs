@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ::punctual::survey::rules::candidate::Candidate;
 use ::punctual::survey::rules::survey::Trigger;
-use ::punctual::survey::run::definition_cache::{ActiveTriggers, DefinitionCache, Place};
+use ::punctual::survey::run::definition_cache::{ActiveTriggers, DefinitionCache, TriggerIndex};
 use ::punctual::{Store, Tenant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::Value;
@@ -67,7 +67,7 @@ fn count(active: &Arc<ActiveTriggers>, kind: &str, items: &[Value], indexed: boo
     for item in black_box(items) {
         let candidate = Candidate::read(item).map_err(|problems| anyhow!("{problems}"))?;
         let facts = candidate.facts().map_err(|said| anyhow!(said))?;
-        let holds = |place: &Place| {
+        let holds = |place: &TriggerIndex| {
             let trigger: &Trigger = active.at(*place).1;
             trigger.enabled && trigger.filter.as_ref().is_none_or(|filter| filter.holds(&facts))
         };

@@ -29,7 +29,7 @@ pub use steps::Steps;
 use frame::{Voice, document, languages};
 use markup::Markup;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::answers::AnswerProblem;
 use punctual::survey::rules::survey::{Question, Survey};
 use question::Asked;
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ pub struct Step<'a> {
     /// Which of them, from 0.
     pub at: usize,
     /// What is wrong with answers, of this step or any.
-    pub wrong: &'a [(String, Wrong)],
+    pub wrong: &'a [(String, AnswerProblem)],
     /// Whether the script is to say that somebody is there.
     pub to_be_opened: bool,
 }
@@ -79,7 +79,7 @@ pub enum End {
 pub fn ask(step: &Step<'_>) -> String {
     let voice = Voice::of(step.survey, step.locale);
     let here = step.steps.get(step.at);
-    let wrong: Vec<(&Question, &Wrong)> =
+    let wrong: Vec<(&Question, &AnswerProblem)> =
         here.iter().filter_map(|question| Some((*question, step.wrong_with(question)?))).collect();
     let title = |out: &mut Markup| {
         if !wrong.is_empty() {
@@ -102,7 +102,7 @@ pub fn ask(step: &Step<'_>) -> String {
 }
 
 impl Step<'_> {
-    fn wrong_with(&self, question: &Question) -> Option<&Wrong> {
+    fn wrong_with(&self, question: &Question) -> Option<&AnswerProblem> {
         self.wrong.iter().find(|(id, _)| *id == question.id).map(|(_, wrong)| wrong)
     }
 
@@ -130,7 +130,7 @@ fn progress(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
 }
 
 /// Everything that is wrong on this step, at the top, each leading to its field.
-fn problems(wrong: &[(&Question, &Wrong)], voice: Voice<'_>, out: &mut Markup) {
+fn problems(wrong: &[(&Question, &AnswerProblem)], voice: Voice<'_>, out: &mut Markup) {
     if wrong.is_empty() {
         return;
     }

@@ -42,7 +42,7 @@ pub use crate::engine::timers::{Changed, Move};
 pub use crate::engine::travel::{Stepped, Ticked};
 pub use crate::engine::visit::{Submitted, Visit};
 pub use crate::flow::run::event_kinds::EventKindSet;
-pub use crate::survey::run::ingest::{Chosen, Ingested, Instance, Outcome};
+pub use crate::survey::run::ingest::{ChosenTrigger, IngestOutcome, IngestReport, IngestedInstance};
 
 use crate::base::clock::Monotonic;
 use crate::base::component::{Component, Components};

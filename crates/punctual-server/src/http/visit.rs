@@ -17,7 +17,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Submitted, Visit};
 use punctual::flow::rules::entry::EntryStatus;
-use punctual::survey::rules::answers::{Refused, Wrong};
+use punctual::survey::rules::answers::{AnswerProblem, AnswersError};
 use punctual::survey::rules::survey::Survey;
 use reader::Reader;
 use serde_json::{Map, Value};
@@ -153,7 +153,7 @@ async fn submit(
         }
         Submitted::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
         // Something on an earlier step, as when two pages of one survey are open.
-        Submitted::Wrong(Refused(wrong)) => {
+        Submitted::Wrong(AnswersError(wrong)) => {
             app.engine.keep_progress(visit.public_id, answers.clone()).await?;
             let steps = Steps::of(&visit.survey, &answers);
             let at = steps.place(None, &answers, &wrong);
@@ -183,8 +183,8 @@ fn step<'a>(
     }
 }
 
-fn wrong_with(survey: &Survey, answers: &Map<String, Value>) -> Vec<(String, Wrong)> {
-    survey.accept(answers).err().map_or_else(Vec::new, |Refused(wrong)| wrong)
+fn wrong_with(survey: &Survey, answers: &Map<String, Value>) -> Vec<(String, AnswerProblem)> {
+    survey.accept(answers).err().map_or_else(Vec::new, |AnswersError(wrong)| wrong)
 }
 
 const fn is_unopened(status: EntryStatus) -> bool {

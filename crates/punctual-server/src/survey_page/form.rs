@@ -5,7 +5,7 @@
 //! what somebody typed is kept as it is, so that they see it again.
 
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, OPTIONS_MAX};
-use punctual::survey::rules::survey::{Kind, Question};
+use punctual::survey::rules::survey::{Question, QuestionKind};
 use serde_json::{Map, Value};
 
 /// The field of the pressed button. No question can be called so.
@@ -41,7 +41,7 @@ impl Form {
     /// Puts the answers to `questions` in place of those that were there.
     pub fn answer(&self, questions: &[&Question], answers: &mut Map<String, Value>) {
         for question in questions {
-            self.set(&question.id, matches!(question.kind, Kind::MultiChoice(..)), answers);
+            self.set(&question.id, matches!(question.kind, QuestionKind::MultiChoice(..)), answers);
             if question.other().is_some() {
                 self.set(&question.other_id(), false, answers);
             }

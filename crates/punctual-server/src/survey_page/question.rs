@@ -6,8 +6,8 @@
 use super::frame::Voice;
 use super::markup::Markup;
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, SHORT_ANSWER_CHARS_MAX};
-use punctual::survey::rules::answers::Wrong;
-use punctual::survey::rules::survey::{Choice, Kind, NPS, Question, label};
+use punctual::survey::rules::answers::AnswerProblem;
+use punctual::survey::rules::survey::{Choice, NPS, Question, QuestionKind, label};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
@@ -29,7 +29,7 @@ pub struct Asked<'a> {
     /// All answers so far.
     pub answers: &'a Map<String, Value>,
     /// What is wrong with its answer.
-    pub wrong: Option<&'a Wrong>,
+    pub wrong: Option<&'a AnswerProblem>,
 }
 
 /// Notes about a question that its fields refer to.
@@ -43,7 +43,10 @@ impl Asked<'_> {
     /// Writes it.
     pub fn write(&self, out: &mut Markup) {
         match &self.question.kind {
-            Kind::ShortText(_) | Kind::LongText(_) | Kind::Number(_) | Kind::Date(_) => self.field(out),
+            QuestionKind::ShortText(_)
+            | QuestionKind::LongText(_)
+            | QuestionKind::Number(_)
+            | QuestionKind::Date(_) => self.field(out),
             _ => self.group(out),
         }
     }
@@ -57,7 +60,7 @@ impl Asked<'_> {
         out.raw("</label>\n");
         let notes = self.notes(out);
         match &self.question.kind {
-            Kind::LongText(_) => {
+            QuestionKind::LongText(_) => {
                 out.raw("<textarea rows=\"5\" dir=\"auto\"");
                 self.named(&notes, out);
                 // The line end after the tag is not part of the text.
@@ -83,7 +86,7 @@ impl Asked<'_> {
 
     /// A question with several fields to choose from.
     fn group(&self, out: &mut Markup) {
-        let many = matches!(self.question.kind, Kind::MultiChoice(..));
+        let many = matches!(self.question.kind, QuestionKind::MultiChoice(..));
         out.raw("<fieldset class=\"question\"");
         if !many {
             out.raw(" role=\"radiogroup\"").raw_if(self.question.required, " aria-required=\"true\"");
@@ -96,10 +99,12 @@ impl Asked<'_> {
         out.raw("</legend>\n");
         self.notes(out);
         match &self.question.kind {
-            Kind::Rating(range) if *range.start() == 1 && *range.end() <= STARS_MAX => self.stars(range, out),
-            Kind::Rating(range) => self.scale(range, out),
-            Kind::Nps => self.scale(&NPS, out),
-            Kind::YesNo => self.yes_no(out),
+            QuestionKind::Rating(range) if *range.start() == 1 && *range.end() <= STARS_MAX => {
+                self.stars(range, out)
+            }
+            QuestionKind::Rating(range) => self.scale(range, out),
+            QuestionKind::Nps => self.scale(&NPS, out),
+            QuestionKind::YesNo => self.yes_no(out),
             kind => self.choices(kind.choices(), many, out),
         }
         out.raw("</fieldset>\n");
@@ -117,7 +122,7 @@ impl Asked<'_> {
     fn have(&self) -> Notes {
         Notes {
             help: self.question.help.is_some(),
-            bounds: bounds(&self.question.kind) != (None, None) || self.question.kind == Kind::Nps,
+            bounds: bounds(&self.question.kind) != (None, None) || self.question.kind == QuestionKind::Nps,
             wrong: self.wrong.is_some(),
         }
     }
@@ -130,7 +135,7 @@ impl Asked<'_> {
             self.voice.text(help, out);
             out.raw("</p>\n");
         }
-        if self.question.kind == Kind::Nps {
+        if self.question.kind == QuestionKind::Nps {
             self.nps_ends(out);
         } else if notes.bounds {
             out.raw("<p class=\"help\" id=\"b-").text(id).raw("\">");
@@ -283,11 +288,11 @@ impl Asked<'_> {
 }
 
 /// What kind of field, and on a phone which keyboard.
-fn field_type(kind: &Kind, out: &mut Markup) {
+fn field_type(kind: &QuestionKind, out: &mut Markup) {
     match kind {
         // Not type=number: people type Arabic digits and commas, which that throws away.
-        Kind::Number(_) => out.raw(" type=\"text\" inputmode=\"decimal\""),
-        Kind::Date(range) => {
+        QuestionKind::Number(_) => out.raw(" type=\"text\" inputmode=\"decimal\""),
+        QuestionKind::Date(range) => {
             out.raw(" type=\"date\"");
             for (name, day, none) in
                 [(" min=\"", range.start(), FIRST_DAY), (" max=\"", range.end(), LAST_DAY)]
@@ -304,21 +309,21 @@ fn field_type(kind: &Kind, out: &mut Markup) {
 }
 
 /// The bounds that are worth telling beforehand.
-fn bounds(kind: &Kind) -> (Option<String>, Option<String>) {
+fn bounds(kind: &QuestionKind) -> (Option<String>, Option<String>) {
     let lengths = |range: &RangeInclusive<usize>, most: usize| {
         let least = Some(*range.start()).filter(|least| *least > 1);
         let greatest = Some(*range.end()).filter(|greatest| *greatest < most);
         (least.map(|n| n.to_string()), greatest.map(|n| n.to_string()))
     };
     match kind {
-        Kind::MultiChoice(choices, range) => lengths(range, choices.len()),
-        Kind::ShortText(range) => lengths(range, SHORT_ANSWER_CHARS_MAX),
-        Kind::LongText(range) => lengths(range, LONG_ANSWER_CHARS_MAX),
-        Kind::Number(range) => {
+        QuestionKind::MultiChoice(choices, range) => lengths(range, choices.len()),
+        QuestionKind::ShortText(range) => lengths(range, SHORT_ANSWER_CHARS_MAX),
+        QuestionKind::LongText(range) => lengths(range, LONG_ANSWER_CHARS_MAX),
+        QuestionKind::Number(range) => {
             let told = |n: f64| (n.abs() < f64::MAX).then(|| n.to_string());
             (told(*range.start()), told(*range.end()))
         }
-        Kind::Date(range) => {
+        QuestionKind::Date(range) => {
             let (first, last) = (range.start().to_string(), range.end().to_string());
             (Some(first).filter(|day| day != FIRST_DAY), Some(last).filter(|day| day != LAST_DAY))
         }

@@ -4,7 +4,7 @@
 //! Steps are counted from 0 here and from 1 outside. Which questions a step has depends only on the
 //! answers before it, so its number stays good when somebody goes back.
 
-use punctual::survey::rules::answers::Wrong;
+use punctual::survey::rules::answers::AnswerProblem;
 use punctual::survey::rules::survey::{Question, Survey};
 use serde_json::{Map, Value};
 
@@ -67,7 +67,7 @@ impl<'s> Steps<'s> {
         &self,
         wanted: Option<usize>,
         answers: &Map<String, Value>,
-        wrong: &[(String, Wrong)],
+        wrong: &[(String, AnswerProblem)],
     ) -> usize {
         let last = self.all.len().saturating_sub(1);
         let blocked = wrong.iter().filter_map(|(id, _)| self.find(id)).min().unwrap_or(last);

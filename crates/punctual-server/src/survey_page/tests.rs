@@ -1,7 +1,7 @@
 //! The page as text: every type, both directions, and what cannot become markup.
 
 use super::*;
-use punctual::survey::rules::answers::Refused;
+use punctual::survey::rules::answers::AnswersError;
 use serde_json::json;
 
 fn id() -> PublicId {
@@ -16,7 +16,8 @@ fn map(value: Value) -> Map<String, Value> {
 fn page(survey: &Survey, locale: &str, answers: &Value, at: usize, tell: bool) -> String {
     let answers = map(answers.clone());
     let steps = Steps::of(survey, &answers);
-    let wrong = survey.accept(&answers).err().filter(|_| tell).map_or_else(Vec::new, |Refused(wrong)| wrong);
+    let wrong =
+        survey.accept(&answers).err().filter(|_| tell).map_or_else(Vec::new, |AnswersError(wrong)| wrong);
     ask(&Step {
         public_id: id(),
         survey,

@@ -6,8 +6,8 @@
 
 use super::markup::Markup;
 use punctual::base::locale::{language, same, text_language};
-use punctual::survey::rules::answers::Wrong;
-use punctual::survey::rules::survey::{Kind, Question};
+use punctual::survey::rules::answers::AnswerProblem;
+use punctual::survey::rules::survey::{Question, QuestionKind};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -267,41 +267,43 @@ impl Words {
     }
 
     /// Says what is wrong with the answer to a question.
-    pub fn say(&self, wrong: &Wrong, question: &Question, out: &mut Markup) {
+    pub fn say(&self, wrong: &AnswerProblem, question: &Question, out: &mut Markup) {
         let (least, greatest) = self.bounds.ends(&question.kind);
         match wrong {
-            Wrong::Missing => out.text(self.wrong.missing),
-            Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => out.text(self.wrong.option),
-            Wrong::Type { .. } => out.fill(self.wrong.of(&question.kind), DAY),
-            Wrong::TooFew(least) => out.fill(self.bounds.choices_min, least),
-            Wrong::TooMany(most) => out.fill(self.bounds.choices_max, most),
-            Wrong::TooShort(least) => out.fill(self.bounds.chars_min, least),
-            Wrong::TooLong(most) => out.fill(self.bounds.chars_max, most),
-            Wrong::TooSmall(end) => out.fill(least, end),
-            Wrong::TooLarge(end) => out.fill(greatest, end),
+            AnswerProblem::Missing => out.text(self.wrong.missing),
+            AnswerProblem::Unknown { .. } | AnswerProblem::NotAnOption { .. } => out.text(self.wrong.option),
+            AnswerProblem::Type { .. } => out.fill(self.wrong.of(&question.kind), DAY),
+            AnswerProblem::TooFew(least) => out.fill(self.bounds.choices_min, least),
+            AnswerProblem::TooMany(most) => out.fill(self.bounds.choices_max, most),
+            AnswerProblem::TooShort(least) => out.fill(self.bounds.chars_min, least),
+            AnswerProblem::TooLong(most) => out.fill(self.bounds.chars_max, most),
+            AnswerProblem::TooSmall(end) => out.fill(least, end),
+            AnswerProblem::TooLarge(end) => out.fill(greatest, end),
         };
     }
 }
 
 impl Bounds {
     /// What is said of the two ends of a question's answers.
-    pub const fn ends(&self, kind: &Kind) -> (&'static str, &'static str) {
+    pub const fn ends(&self, kind: &QuestionKind) -> (&'static str, &'static str) {
         match kind {
-            Kind::MultiChoice(..) => (self.choices_min, self.choices_max),
-            Kind::ShortText(_) | Kind::LongText(_) => (self.chars_min, self.chars_max),
-            Kind::Date(_) => (self.first, self.last),
+            QuestionKind::MultiChoice(..) => (self.choices_min, self.choices_max),
+            QuestionKind::ShortText(_) | QuestionKind::LongText(_) => (self.chars_min, self.chars_max),
+            QuestionKind::Date(_) => (self.first, self.last),
             _ => (self.least, self.greatest),
         }
     }
 }
 
 impl Kinds {
-    const fn of(&self, kind: &Kind) -> &'static str {
+    const fn of(&self, kind: &QuestionKind) -> &'static str {
         match kind {
-            Kind::SingleChoice(_) | Kind::MultiChoice(..) | Kind::YesNo => self.option,
-            Kind::Rating(_) | Kind::Nps | Kind::Number(_) => self.number,
-            Kind::Date(_) => self.date,
-            Kind::ShortText(_) | Kind::LongText(_) => self.text,
+            QuestionKind::SingleChoice(_) | QuestionKind::MultiChoice(..) | QuestionKind::YesNo => {
+                self.option
+            }
+            QuestionKind::Rating(_) | QuestionKind::Nps | QuestionKind::Number(_) => self.number,
+            QuestionKind::Date(_) => self.date,
+            QuestionKind::ShortText(_) | QuestionKind::LongText(_) => self.text,
         }
     }
 }

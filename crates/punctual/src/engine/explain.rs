@@ -30,9 +30,9 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::key_of;
 use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::invitation;
-use crate::survey::rules::invitation::{Invitation, Words};
-use crate::survey::run::definition_cache::{ActiveTriggers, Place};
-use crate::survey::run::ingest::{Outcome, nothing_begins};
+use crate::survey::rules::invitation::{Invitation, InvitationWords};
+use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
+use crate::survey::run::ingest::{IngestOutcome, nothing_begins};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct ExplainedTrigger {
     /// The address of the recipient.
     pub recipient_address: String,
     /// `Created`, `Skipped`, `NoMatch`, as an ingest would answer.
-    pub outcome: Outcome,
+    pub outcome: IngestOutcome,
     /// The same in words.
     pub because: String,
     /// The evaluation of the filter; `None` if the trigger has none.
@@ -223,7 +223,7 @@ impl Engine {
     async fn explain_one(
         &self,
         sight: &Sight,
-        place: Place,
+        place: TriggerIndex,
         (candidate, about): (&Candidate<'_>, &CandidateFacts<'_>),
     ) -> Result<ExplainedTrigger> {
         let (edition, trigger, _) = sight.offered.at(place);
@@ -237,7 +237,7 @@ impl Engine {
         let pointless = about.pointless.as_ref();
         let decided = verdict(trigger.enabled, filter.as_ref(), pointless, duplicate_of);
         let (outcome, because) = match dedup::check(&trigger.dedup_recipe, &facts) {
-            Err(said) if decided.0 != Outcome::NoMatch => (Outcome::Failed, said),
+            Err(said) if decided.0 != IngestOutcome::NoMatch => (IngestOutcome::Failed, said),
             _ => decided,
         };
         let duplicate = match duplicate_of {
@@ -284,7 +284,7 @@ impl Engine {
     fn explain_sends(
         &self,
         sight: &Sight,
-        place: Place,
+        place: TriggerIndex,
         about: &CandidateFacts<'_>,
         made: Option<PublicId>,
         sends: Vec<ForecastSend>,
@@ -308,7 +308,7 @@ impl Engine {
                 kind: about.kind,
                 occasion: about.occasion(),
             };
-            let said = invitation::word(&sight.set, Words::choose(&sight.set, &sent), &sent);
+            let said = invitation::word(&sight.set, InvitationWords::choose(&sight.set, &sent), &sent);
             let outcome = if send.skipped.is_some() { "Skipped" } else { "Sent" };
             let (reason, refusal) = send.skipped.unzip();
             ExplainedSend {
@@ -354,8 +354,8 @@ fn verdict(
     filter: Option<&Explanation>,
     pointless: Option<&CancelReason>,
     duplicate_of: Option<PublicId>,
-) -> (Outcome, String) {
-    use Outcome::{Created, NoMatch, Skipped};
+) -> (IngestOutcome, String) {
+    use IngestOutcome::{Created, NoMatch, Skipped};
     match (enabled, filter, pointless, duplicate_of) {
         (false, ..) => (NoMatch, "the trigger is not enabled".into()),
         (_, Some(filter), ..) if !filter.holds => (NoMatch, filter.to_string()),

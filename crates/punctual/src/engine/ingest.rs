@@ -12,7 +12,7 @@ use crate::flow::rules::event_kind::EventKind;
 use crate::flow::run::entity_states::EntityStates;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::run::ingest;
-use crate::survey::run::ingest::{Chosen, Ingested, Item, Lot};
+use crate::survey::run::ingest::{ChosenTrigger, IngestBatch, IngestItem, IngestReport};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that is no name, or too many items.
-    pub fn ingest<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Ingested>> {
+    pub fn ingest<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<IngestReport>> {
         VerbFuture::new(async move {
             ingest.check()?;
             let items = self.handed_in(tenant, &ingest.event_kind, ingest).await?;
-            let lot = Lot { kind: &ingest.event_kind, items };
+            let lot = IngestBatch { kind: &ingest.event_kind, items };
             let report = ingest::ingest(&self.inner.surveys, tenant, &[lot]).await?;
             self.tell_others().await;
             Ok(report.into_iter().flatten().collect())
@@ -87,9 +87,9 @@ impl Engine {
     pub fn send_by_hand<'a>(
         &'a self,
         tenant: Tenant,
-        chosen: &'a Chosen,
+        chosen: &'a ChosenTrigger,
         items: Vec<Value>,
-    ) -> VerbFuture<'a, Vec<Ingested>> {
+    ) -> VerbFuture<'a, Vec<IngestReport>> {
         VerbFuture::new(async move {
             let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
             ingest.check()?;
@@ -105,7 +105,12 @@ impl Engine {
 
     /// Reads items as events of a kind: the kind says which entity they are about, and whether its state
     /// makes them pointless. Where no item has an entity, no state is read.
-    async fn handed_in<'a>(&self, tenant: Tenant, kind: &str, ingest: &'a Ingest) -> Result<Vec<Item<'a>>> {
+    async fn handed_in<'a>(
+        &self,
+        tenant: Tenant,
+        kind: &str,
+        ingest: &'a Ingest,
+    ) -> Result<Vec<IngestItem<'a>>> {
         let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
         let kind = kinds.get(kind).map_or_else(|| EventKind::undefined(), Arc::as_ref);
         let items = ingest.read(kind);
@@ -116,14 +121,14 @@ impl Engine {
             |one: &Candidate<'_>| one.find_cancel_reason(kind, states.of(tenant, one.entity().as_ref()));
         let read = items.into_iter().enumerate().map(|(at, read)| {
             let reason = read.as_ref().ok().and_then(pointless);
-            Item::handed_in(at, read, reason)
+            IngestItem::handed_in(at, read, reason)
         });
         Ok(read.collect())
     }
 }
 
-fn nothing_to_send(chosen: &Chosen) -> Error {
-    let Chosen { flow, trigger_id, .. } = chosen;
+fn nothing_to_send(chosen: &ChosenTrigger) -> Error {
+    let ChosenTrigger { flow, trigger_id, .. } = chosen;
     Error::NotFound(format!("no trigger `{trigger_id}` of survey {flow} is published"))
 }
 

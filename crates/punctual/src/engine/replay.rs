@@ -19,7 +19,7 @@ use crate::flow::store::entries::history::ChangeAuthor;
 use crate::notification::rules::notification::{Event, Plan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
 use crate::survey::run::events::foretell_event;
-use crate::survey::run::ingest::foretold::{ForetoldEvent, ForetoldInstance};
+use crate::survey::run::ingest::foretold::{PreviewedEvent, PreviewedInstance};
 use std::sync::Arc;
 
 /// The preview of an event.
@@ -28,7 +28,7 @@ pub struct Outlook {
     /// The messages of its notification, as far as nothing stops them.
     pub messages: Vec<PreviewedMessage>,
     /// The survey instances that it begins, is a duplicate of, or stops.
-    pub instances: Vec<ForetoldInstance>,
+    pub instances: Vec<PreviewedInstance>,
     /// Why it would fail again, or come to nothing.
     pub reason: Option<String>,
 }
@@ -149,7 +149,7 @@ impl Engine {
         })
     }
 
-    async fn foretell_surveys(&self, event: Message) -> Result<Option<ForetoldEvent>> {
+    async fn foretell_surveys(&self, event: Message) -> Result<Option<PreviewedEvent>> {
         let loaded = LoadedEvents::load(self.store(), self.event_kinds(), vec![event]).await?;
         match loaded.source_events().first() {
             Some(event) => foretell_event(&self.inner.surveys, *event).await,
@@ -174,7 +174,7 @@ impl Engine {
 
 /// Why an event would fail again or come to nothing, by the plans of all kinds: the rules of
 /// `delivery/run/event_planner.rs`, in words.
-fn reason(plan: &Plan, surveys: Option<&ForetoldEvent>) -> Option<String> {
+fn reason(plan: &Plan, surveys: Option<&PreviewedEvent>) -> Option<String> {
     let fails = |said: &String| format!("it would fail again: {said}");
     let begins = surveys.is_some_and(|surveys| !surveys.instances.is_empty());
     match (plan, surveys.map(|surveys| &surveys.problem)) {
@@ -197,8 +197,8 @@ fn reason(plan: &Plan, surveys: Option<&ForetoldEvent>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn surveys(problem: Option<&str>) -> ForetoldEvent {
-        ForetoldEvent { instances: Vec::new(), problem: problem.map(str::to_owned) }
+    fn surveys(problem: Option<&str>) -> PreviewedEvent {
+        PreviewedEvent { instances: Vec::new(), problem: problem.map(str::to_owned) }
     }
 
     /// NTF-22: the words follow the table of `delivery/run/event_planner.rs`.
@@ -207,7 +207,7 @@ mod tests {
         let (idle, wrong) = (surveys(None), surveys(Some("no address")));
         let missing = || Plan::Missing("no phone".to_owned());
         let fails = "it would fail again: no address";
-        let table: [(Plan, Option<&ForetoldEvent>, Option<&str>); 8] = [
+        let table: [(Plan, Option<&PreviewedEvent>, Option<&str>); 8] = [
             (missing(), None, Some("it would fail again: no phone")),
             (missing(), Some(&wrong), Some("it would fail again: no phone")),
             (Plan::Deliveries(Vec::new()), Some(&wrong), None),

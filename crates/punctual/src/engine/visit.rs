@@ -11,11 +11,11 @@ use crate::engine::Engine;
 use crate::flow::rules::entry::{EntryStatus, TransitionRefusal};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::Entry;
-use crate::survey::rules::answers::Refused;
-use crate::survey::rules::candidate::{Recipient, listeners};
+use crate::survey::rules::answers::AnswersError;
+use crate::survey::rules::candidate::{InvitedRecipient, listeners};
 use crate::survey::rules::survey::Survey;
-use crate::survey::store::instance::Instance;
-use crate::survey::store::visits::{Answer, TransitionOutcome};
+use crate::survey::store::instance::SurveyInstance;
+use crate::survey::store::visits::{SurveyAnswer, TransitionOutcome};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub enum Submitted {
         completed_at: Timestamp,
     },
     /// Something is wrong with it; nothing was written.
-    Wrong(Refused),
+    Wrong(AnswersError),
     /// The entry takes no answer any more.
     Ended(TransitionRefusal),
     /// There is no entry with this id.
@@ -65,7 +65,7 @@ impl Engine {
     pub fn visit(&self, id: PublicId) -> VerbFuture<'_, Option<Visit>> {
         VerbFuture::new(async move {
             let Some((entry, progress)) = self.store().entry_of_link(id).await? else { return Ok(None) };
-            let Some(of) = Instance::of(&entry) else { return Ok(None) };
+            let Some(of) = SurveyInstance::of(&entry) else { return Ok(None) };
             let Some(survey) = self.survey_of(&of).await? else { return Ok(None) };
             Ok(Some(Visit {
                 public_id: id,
@@ -80,7 +80,7 @@ impl Engine {
         })
     }
 
-    async fn survey_of(&self, of: &Instance<'_>) -> Result<Option<Arc<Survey>>> {
+    async fn survey_of(&self, of: &SurveyInstance<'_>) -> Result<Option<Arc<Survey>>> {
         let edition = self.inner.surveys.cache.edition(self.store(), of.flow, of.number).await?;
         Ok(edition.map(|edition| Arc::clone(&edition.survey)))
     }
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Whether the trigger of an entry says that this moment of it is its end.
     async fn stops_itself(&self, entry: &Entry, kind: &str) -> Result<bool> {
-        let Some(of) = Instance::of(entry) else { return Ok(false) };
+        let Some(of) = SurveyInstance::of(entry) else { return Ok(false) };
         let survey = self.survey_of(&of).await?;
         let trigger = survey.as_ref().and_then(|survey| survey.trigger(of.trigger_id));
         Ok(trigger.is_some_and(|trigger| trigger.stop_on.iter().any(|stop| stop.event_kind == kind)))
@@ -137,14 +137,14 @@ impl Engine {
             if let Err(refusal) = entry.state.status.after(crate::flow::rules::entry::Transition::Submitted) {
                 return Ok(Submitted::Ended(refusal));
             }
-            let Some(of) = Instance::of(&entry) else { return Ok(Submitted::Unknown) };
+            let Some(of) = SurveyInstance::of(&entry) else { return Ok(Submitted::Unknown) };
             let Some(survey) = self.survey_of(&of).await? else { return Ok(Submitted::Unknown) };
             let answers = match survey.accept(&answers) {
                 Ok(answers) => answers.to_json(),
                 Err(refused) => return Ok(Submitted::Wrong(refused)),
             };
             let listeners = listeners_of(&survey, &of, &answers);
-            let answer = Answer { public_id: id, answers, meta, listeners };
+            let answer = SurveyAnswer { public_id: id, answers, meta, listeners };
             let submitted = match self.store().complete(answer).await? {
                 TransitionOutcome::Done(entry) => {
                     let completed_at = entry.completed_at.unwrap_or(entry.state.triggered_at);
@@ -160,11 +160,15 @@ impl Engine {
 }
 
 /// Returns the subscriptions that get these answers; `None` is every one of the topic.
-fn listeners_of(survey: &Survey, of: &Instance<'_>, answers: &Map<String, Value>) -> Option<Vec<String>> {
+fn listeners_of(
+    survey: &Survey,
+    of: &SurveyInstance<'_>,
+    answers: &Map<String, Value>,
+) -> Option<Vec<String>> {
     let trigger = survey.trigger(of.trigger_id);
     survey.subscribers_of(trigger)?;
     let payload: Value = serde_json::from_str(of.payload).unwrap_or_default();
-    let recipient = Recipient {
+    let recipient = InvitedRecipient {
         address: of.address,
         locale: of.locale,
         customer_ref: of.customer_ref,

@@ -5,14 +5,14 @@ use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, engine, ingest, publish, survey, visit};
 use crate::notification::{self, booking, confirm, define};
 use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryReference};
-use punctual::engine::{Ingest, Ingested, Outcome, Resend, Resent};
+use punctual::engine::{Ingest, IngestOutcome, IngestReport, Resend, Resent};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::run::wake::Wake;
 use punctual::survey::rules::candidate::Candidate;
 use punctual::survey::run::definition_cache::DefinitionCache;
 use punctual::survey::run::ingest as ingests;
-use punctual::survey::run::ingest::{Item, Lot};
+use punctual::survey::run::ingest::{IngestBatch, IngestItem};
 use punctual::survey::run::kind::SurveyKind;
 use punctual::survey::store::visits::StopRequest;
 use punctual::testing::Backend;
@@ -107,7 +107,7 @@ fn visits(count: usize, same: [usize; 2]) -> Vec<Value> {
     (0..count).map(item).collect()
 }
 
-async fn try_ingest(engine: &Engine, items: Vec<Value>) -> punctual::Result<Vec<Ingested>> {
+async fn try_ingest(engine: &Engine, items: Vec<Value>) -> punctual::Result<Vec<IngestReport>> {
     engine.ingest(TENANT, &Ingest { event_kind: "service-visit-closed".into(), items }).await
 }
 
@@ -127,13 +127,13 @@ async fn trg_5_a_large_ingest_is_written_a_thousand_keys_at_a_time(t: &Bench) {
         t.texts("update punctual.entry set customer_ref = 'was ' || id").await;
     }
     let made = ingest(&engine, visits(2_500, [0, 0])).await;
-    let outcomes: Vec<Outcome> = made.iter().map(|one| one.outcome).collect();
-    assert_eq!(outcomes, [vec![Outcome::Skipped; 2_000], vec![Outcome::Created; 500]].concat());
+    let outcomes: Vec<IngestOutcome> = made.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [vec![IngestOutcome::Skipped; 2_000], vec![IngestOutcome::Created; 500]].concat());
     for table in ["entry", "entry_key", "work"] {
         assert_eq!(t.count(&format!("select count(*) from punctual.{table}")).await, 2_500, "{table}");
     }
     let again = ingest(&engine, visits(2_500, [0, 0])).await;
-    let ids = |made: &[Ingested]| made.iter().map(|one| one.instances[0].public_id).collect::<Vec<_>>();
+    let ids = |made: &[IngestReport]| made.iter().map(|one| one.instances[0].public_id).collect::<Vec<_>>();
     assert_eq!(ids(&again), ids(&made));
 }
 
@@ -149,7 +149,7 @@ async fn trg_9_what_is_left_of_a_large_ingest_meets_what_is_published_by_then(t:
         engine.store().publish_flow(TENANT, flow).await.unwrap();
     };
     let (made, ()) = tokio::join!(ingesting, publishing);
-    assert!(made.unwrap().iter().all(|one| one.outcome == Outcome::Created));
+    assert!(made.unwrap().iter().all(|one| one.outcome == IngestOutcome::Created));
     let numbers = t.ints("select number, count(*) from punctual.entry group by number order by 1").await;
     let whole = numbers.iter().all(|row| row[1].unwrap() % 1_000 == 0);
     assert!(whole, "a transaction writes one version: {numbers:?}");
@@ -162,11 +162,11 @@ async fn trg_8_events_that_make_several_entries_are_never_divided(t: &Bench) {
     publish(&engine, survey(|_| {})).await;
     publish(&engine, survey(|_| {})).await;
     let made = ingest(&engine, visits(1_500, [0, 0])).await;
-    assert!(made.iter().all(|one| one.instances.len() == 2 && one.outcome == Outcome::Created));
+    assert!(made.iter().all(|one| one.instances.len() == 2 && one.outcome == IngestOutcome::Created));
     assert_eq!(t.count(ENTRIES).await, 3_000);
-    let ids = |one: &Ingested| one.instances.iter().map(|each| each.public_id).collect::<Vec<_>>();
+    let ids = |one: &IngestReport| one.instances.iter().map(|each| each.public_id).collect::<Vec<_>>();
     let again = ingest(&engine, visits(1_500, [0, 0])).await;
-    assert!(again.iter().all(|one| one.outcome == Outcome::Skipped));
+    assert!(again.iter().all(|one| one.outcome == IngestOutcome::Skipped));
     assert_eq!(again.iter().flat_map(ids).collect::<Vec<_>>(), made.iter().flat_map(ids).collect::<Vec<_>>());
 }
 
@@ -209,8 +209,8 @@ async fn trg_9_an_ingest_of_many_takes_no_more_statements_than_an_ingest_of_two(
         let mut statements = 0;
         let made = loop {
             let read = items.iter().enumerate();
-            let read = read.map(|(at, item)| Item::handed_in(at, Candidate::read(item), None));
-            let lot = Lot { kind: "service-visit-closed", items: read.collect() };
+            let read = read.map(|(at, item)| IngestItem::handed_in(at, Candidate::read(item), None));
+            let lot = IngestBatch { kind: "service-visit-closed", items: read.collect() };
             let kind = SurveyKind {
                 store: t.store().failing_at(statements + 1),
                 wake: Wake::default(),
@@ -222,7 +222,7 @@ async fn trg_9_an_ingest_of_many_takes_no_more_statements_than_an_ingest_of_two(
                 Err(_) => statements += 1,
             }
         };
-        assert!(made[0].len() == many && made[0].iter().all(|one| one.outcome == Outcome::Created));
+        assert!(made[0].len() == many && made[0].iter().all(|one| one.outcome == IngestOutcome::Created));
         assert_eq!(t.count(ENTRIES).await, i64::try_from(many).unwrap());
         counts.push(statements);
     }
@@ -245,12 +245,12 @@ async fn trg_8_tenants_do_not_share_their_keys(t: &Bench) {
     let mut made = Vec::new();
     for tenant in tenants {
         let one = engine.ingest(tenant, &event).await.unwrap().remove(0);
-        assert_eq!(one.outcome, Outcome::Created, "the first of {tenant}: {one:?}");
+        assert_eq!(one.outcome, IngestOutcome::Created, "the first of {tenant}: {one:?}");
         made.push(one.instances[0].public_id);
     }
     for (tenant, own) in tenants.into_iter().zip(made) {
         let again = engine.ingest(tenant, &event).await.unwrap().remove(0);
-        assert_eq!((again.outcome, again.instances[0].public_id), (Outcome::Skipped, own), "{tenant}");
+        assert_eq!((again.outcome, again.instances[0].public_id), (IngestOutcome::Skipped, own), "{tenant}");
     }
     let digests = "select count(distinct key) from punctual.entry";
     assert_eq!((t.count(ENTRIES).await, t.count(digests).await), (2, 1));

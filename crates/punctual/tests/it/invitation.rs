@@ -17,7 +17,7 @@ use punctual::delivery::store::entries::actions::{
 };
 use punctual::delivery::store::entries::advance::{PeekQuota, PeekedEntries, PlannedSend};
 use punctual::delivery::store::entries::step::EntryContext;
-use punctual::engine::{Builder, Ingest, Ingested, Outcome, Submitted, Ticked};
+use punctual::engine::{Builder, Ingest, IngestOutcome, IngestReport, Submitted, Ticked};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::schedule::SendSchedule;
 use punctual::flow::rules::public_id::PublicId;
@@ -26,7 +26,7 @@ use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::rules::purpose::Purpose;
 use punctual::queue::rules::share::LaneQuota;
 use punctual::queue::store::ready_lanes::ReadyLane;
-use punctual::survey::store::instance::Instance;
+use punctual::survey::store::instance::SurveyInstance;
 use punctual::survey::store::results::RemovedEntries;
 use punctual::survey::store::results::ResultFilter;
 use punctual::{
@@ -193,18 +193,18 @@ pub fn visit(wip: &str, job_type: &str) -> Value {
     })
 }
 
-pub async fn ingest(engine: &Engine, items: Vec<Value>) -> Vec<Ingested> {
+pub async fn ingest(engine: &Engine, items: Vec<Value>) -> Vec<IngestReport> {
     of_kind(engine, "service-visit-closed", items).await
 }
 
-async fn of_kind(engine: &Engine, kind: &str, items: Vec<Value>) -> Vec<Ingested> {
+async fn of_kind(engine: &Engine, kind: &str, items: Vec<Value>) -> Vec<IngestReport> {
     engine.ingest(TENANT, &Ingest { event_kind: kind.into(), items }).await.unwrap()
 }
 
 /// Ingests one event that makes one entry.
 pub async fn invite(engine: &Engine, wip: &str) -> PublicId {
     let made = ingest(engine, vec![visit(wip, "GR")]).await;
-    assert_eq!(made[0].outcome, Outcome::Created, "{made:?}");
+    assert_eq!(made[0].outcome, IngestOutcome::Created, "{made:?}");
     made[0].instances[0].public_id
 }
 
@@ -241,8 +241,8 @@ async fn trg_5_a_batch_is_answered_in_its_order(t: &Bench) {
     let broken = json!({"payload": {"jobType": "GR"}, "recipient": {}});
     let items = vec![visit("1", "GR"), visit("2", "PM"), broken, visit("1", "GR"), visit("3", "GR")];
     let made = ingest(&engine, items).await;
-    let outcomes: Vec<Outcome> = made.iter().map(|item| item.outcome).collect();
-    use Outcome::{Created, Failed, NoMatch, Skipped};
+    let outcomes: Vec<IngestOutcome> = made.iter().map(|item| item.outcome).collect();
+    use IngestOutcome::{Created, Failed, NoMatch, Skipped};
     assert_eq!(outcomes, [Created, NoMatch, Failed, Skipped, Created]);
     assert_eq!(made[3].instances[0].public_id, made[0].instances[0].public_id, "the original's id");
     assert!(made[2].error.as_ref().unwrap().contains("recipient.address"), "{made:?}");
@@ -263,7 +263,7 @@ async fn trg_8_a_deleted_entry_does_not_block(t: &Bench) {
     let second = invite(&engine, "1").await;
     assert_ne!(first, second);
     assert_eq!(withdraw(&engine, first, EntryAction::Delete).await, ActionOutcome::NotFound);
-    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Skipped);
+    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, IngestOutcome::Skipped);
     assert_eq!(tick(&engine).await.sent, 1);
     assert_eq!(mailbox.messages()[0].public_id, Some(second));
 }
@@ -281,8 +281,8 @@ async fn trg_8_of_many_at_once_one_is_made(t: &Bench) {
             ingest(&engine, items).await
         });
     }
-    let made: Vec<Ingested> = all.join_all().await.into_iter().flatten().collect();
-    let created = made.iter().filter(|item| item.outcome == Outcome::Created).count();
+    let made: Vec<IngestReport> = all.join_all().await.into_iter().flatten().collect();
+    let created = made.iter().filter(|item| item.outcome == IngestOutcome::Created).count();
     assert_eq!((created, made.len()), (20, 160), "each visit makes one entry");
     let ids: std::collections::BTreeSet<PublicId> = made.iter().map(|i| i.instances[0].public_id).collect();
     assert_eq!(ids.len(), 20, "and everybody is told that one");
@@ -293,21 +293,25 @@ async fn trg_8_of_many_at_once_one_is_made(t: &Bench) {
 async fn trg_9_a_publish_is_seen_by_the_next_ingest_of_another_process(t: &Bench) {
     let (here, _) = engine(t).await;
     let (there, _) = engine(t).await;
-    assert_eq!(ingest(&there, vec![visit("0", "GR")]).await[0].outcome, Outcome::NoMatch);
+    assert_eq!(ingest(&there, vec![visit("0", "GR")]).await[0].outcome, IngestOutcome::NoMatch);
     let flow = publish(&here, survey(|_| {})).await;
     let old = invite(&there, "1").await;
     let definition = survey(|d| d["triggers"][0]["filter"]["value"] = json!("PM"));
     let draft = FlowDraft { name: "CSI-GR".into(), integration_id: None, definition };
     here.store().change_flow(TENANT, flow, draft).await.unwrap();
-    assert_eq!(ingest(&there, vec![visit("2", "PM")]).await[0].outcome, Outcome::NoMatch, "only a draft yet");
+    assert_eq!(
+        ingest(&there, vec![visit("2", "PM")]).await[0].outcome,
+        IngestOutcome::NoMatch,
+        "only a draft yet"
+    );
     assert_eq!(here.store().publish_flow(TENANT, flow).await.unwrap(), 2);
     let new = ingest(&there, vec![visit("2", "PM"), visit("3", "GR")]).await;
-    assert_eq!((new[0].outcome, new[1].outcome), (Outcome::Created, Outcome::NoMatch));
+    assert_eq!((new[0].outcome, new[1].outcome), (IngestOutcome::Created, IngestOutcome::NoMatch));
     let version = |of: Entry| of.definition.unwrap().number;
     assert_eq!(version(entry(&there, old).await), 1);
     assert_eq!(version(entry(&there, new[0].instances[0].public_id).await), 2);
     here.store().unpublish_flow(TENANT, flow).await.unwrap();
-    assert_eq!(ingest(&there, vec![visit("4", "PM")]).await[0].outcome, Outcome::NoMatch);
+    assert_eq!(ingest(&there, vec![visit("4", "PM")]).await[0].outcome, IngestOutcome::NoMatch);
 }
 
 /// TRG-10: 122 random bits each.
@@ -331,7 +335,7 @@ async fn trg_10_an_entry_remembers_its_event(t: &Bench) {
     item["occurredAt"] = json!("2026-05-14T05:00:00Z");
     let made = ingest(&engine, vec![item.clone()]).await;
     let entry = entry(&engine, made[0].instances[0].public_id).await;
-    let of = Instance::of(&entry).unwrap();
+    let of = SurveyInstance::of(&entry).unwrap();
     assert_eq!((of.flow, of.number, of.trigger_id), (flow, 1, "csi-gr-trigger"));
     assert_eq!((of.channel, of.address), ("memory:default", "+964 770 000 0001"));
     assert_eq!((of.locale, of.customer_ref), (Some("ar"), Some("cust-123")));
@@ -513,7 +517,7 @@ async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
     tick(&engine).await;
     let broken = engine.submit(id, answers(9), None).await.unwrap();
     assert!(matches!(&broken, Submitted::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
-    shake!(t, "an answer", |store| store.complete(punctual::survey::store::visits::Answer {
+    shake!(t, "an answer", |store| store.complete(punctual::survey::store::visits::SurveyAnswer {
         public_id: id,
         answers: answers(5),
         meta: Some(json!({"agentId": "7"})),
@@ -558,8 +562,8 @@ async fn trg_2_an_event_can_stop_what_another_began(t: &Bench) {
     let id = invite(&engine, "1").await;
     let other = invite(&engine, "2").await;
     let stopped = of_kind(&engine, "visit-reopened", vec![visit("1", "GR"), visit("7", "GR")]).await;
-    assert_eq!((stopped[0].outcome, stopped[0].instances[0].public_id), (Outcome::Stopped, id));
-    assert_eq!(stopped[1].outcome, Outcome::NoMatch);
+    assert_eq!((stopped[0].outcome, stopped[0].instances[0].public_id), (IngestOutcome::Stopped, id));
+    assert_eq!(stopped[1].outcome, IngestOutcome::NoMatch);
     engine.travel(t.now().await.plus(2 * DAY), true).await.unwrap();
     let to: Vec<_> = mailbox.messages().iter().map(|l| l.public_id.unwrap()).collect();
     assert!(!to.contains(&id) && to.contains(&other), "{to:?}");
@@ -753,9 +757,9 @@ async fn trg_8_a_key_outlives_its_entry(t: &Bench) {
         assert_eq!(t.count(&format!("select count(*) from punctual.{table}")).await, 0, "{table}");
     }
     let again = ingest(&engine, vec![visit("1", "GR")]).await;
-    assert_eq!((again[0].outcome, again[0].instances[0].public_id), (Outcome::Skipped, id));
+    assert_eq!((again[0].outcome, again[0].instances[0].public_id), (IngestOutcome::Skipped, id));
     engine.travel(start.plus(801 * DAY), true).await.unwrap();
-    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, Outcome::Created);
+    assert_eq!(ingest(&engine, vec![visit("1", "GR")]).await[0].outcome, IngestOutcome::Created);
 }
 
 /// TRG-2: `stopOn` the opening of the page: no reminder follows, and an answer still counts.

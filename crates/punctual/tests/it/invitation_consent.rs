@@ -19,7 +19,7 @@ use punctual::delivery::store::deliveries::delivery::{
 use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
-use punctual::engine::{Chosen, Outcome, Submitted};
+use punctual::engine::{ChosenTrigger, IngestOutcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::failure;
 use punctual::flow::rules::public_id::PublicId;
@@ -231,13 +231,13 @@ async fn ntf_18_a_dry_run_tells_who_is_not_sent_it(t: &Bench) {
     suppress(&engine, "+964 1", SuppressionReason::Manual).await;
     let item = |address: &str| json!({"recipient": {"address": address}, "payload": {"wip": address}});
     let send = async |dry_run| {
-        let chosen = Chosen { flow, trigger_id: "csi-gr-trigger".into(), by: "test".into(), dry_run };
+        let chosen = ChosenTrigger { flow, trigger_id: "csi-gr-trigger".into(), by: "test".into(), dry_run };
         let items = vec![item("+964 1"), item("+964 2"), json!({})];
         engine.send_by_hand(TENANT, &chosen, items).await.unwrap()
     };
     let dry = send(true).await;
-    let outcomes: Vec<Outcome> = dry.iter().map(|one| one.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Skipped, Outcome::Created, Outcome::Failed]);
+    let outcomes: Vec<IngestOutcome> = dry.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [IngestOutcome::Skipped, IngestOutcome::Created, IngestOutcome::Failed]);
     assert_eq!(dry[0].error.as_deref(), Some("the recipient is not sent this: manual"));
     let made = send(false).await;
     assert_eq!(tick(&engine).await.sent, 1);

@@ -10,7 +10,7 @@ use punctual::base::id::LaneId;
 use punctual::database::planted::PlantedBug;
 use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{Outcome, Submitted};
+use punctual::engine::{IngestOutcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::queue::rules::purpose::Purpose;
@@ -240,12 +240,13 @@ async fn trg_8_deleting_beside_an_event_of_the_same_key(t: &Bench) {
         assert_eq!(said, ActionOutcome::Done);
         let (outcome, owner) = (made[0].outcome, made[0].instances[0].public_id);
         match outcome {
-            Outcome::Created => assert_ne!(owner, id, "round {round}"),
-            Outcome::Skipped => assert_eq!(owner, id, "round {round}"),
+            IngestOutcome::Created => assert_ne!(owner, id, "round {round}"),
+            IngestOutcome::Skipped => assert_eq!(owner, id, "round {round}"),
             other => panic!("{other:?}"),
         }
         let after = ingest(&crowd.first, vec![visit(&wip, "GR")]).await;
-        let expected = if outcome == Outcome::Created { Outcome::Skipped } else { Outcome::Created };
+        let expected =
+            if outcome == IngestOutcome::Created { IngestOutcome::Skipped } else { IngestOutcome::Created };
         assert_eq!(after[0].outcome, expected, "round {round}: it does not block");
         let live = t.count("select count(*) from punctual.entry where deleted_at is null").await;
         assert_eq!(live, i64::try_from(round).unwrap() + 1, "one of each key");

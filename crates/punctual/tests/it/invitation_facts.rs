@@ -6,7 +6,7 @@ use crate::invitation::{DAY, publish, read_template, survey, time};
 use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, prefer, texts, tick};
 use punctual::delivery::rules::consent::TenantSettings;
 use punctual::delivery::run::sandbox::SandboxFilter;
-use punctual::engine::{Chosen, Ingest, Ingested, Outcome};
+use punctual::engine::{ChosenTrigger, Ingest, IngestOutcome, IngestReport};
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, Problems};
@@ -157,7 +157,7 @@ async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
 }
 
 /// Hands in one event of a booking.
-async fn ingest(engine: &Engine, payload: &Value, recipient: Value) -> Ingested {
+async fn ingest(engine: &Engine, payload: &Value, recipient: Value) -> IngestReport {
     let item = json!({"payload": payload, "recipient": recipient});
     let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
     engine.ingest(TENANT, &ingest).await.unwrap().remove(0)
@@ -311,18 +311,18 @@ async fn ntf_3_an_ingest_call_asks_what_its_events_are_about(t: &Bench) {
     engine.store().delete_entity(TENANT, gone, None).await.unwrap();
     let recipient = json!({"address": PHONE});
     let table = [
-        ("1", Outcome::Created, None),
-        ("2", Outcome::NoMatch, Some("nothing begins: cancelWhen holds: ")),
-        ("3", Outcome::NoMatch, Some("nothing begins: what the event is about was deleted")),
+        ("1", IngestOutcome::Created, None),
+        ("2", IngestOutcome::NoMatch, Some("nothing begins: cancelWhen holds: ")),
+        ("3", IngestOutcome::NoMatch, Some("nothing begins: what the event is about was deleted")),
     ];
     for (id, outcome, error) in table {
         let item = json!({"payload": booking(id), "recipient": recipient});
         let asked = Ingest { event_kind: KIND.into(), items: vec![item.clone()] };
         let foretold = engine.explain(TENANT, &asked).await.unwrap().remove(0).triggers.remove(0);
         assert_eq!((foretold.outcome, foretold.sends.is_empty()), (outcome, error.is_some()), "explain {id}");
-        let chosen = Chosen { flow, trigger_id: "by-sms".into(), by: "ops".into(), dry_run: true };
+        let chosen = ChosenTrigger { flow, trigger_id: "by-sms".into(), by: "ops".into(), dry_run: true };
         let by_hand = engine.send_by_hand(TENANT, &chosen, vec![item]).await.unwrap().remove(0);
-        let would = if error.is_some() { Outcome::Skipped } else { Outcome::Created };
+        let would = if error.is_some() { IngestOutcome::Skipped } else { IngestOutcome::Created };
         assert_eq!(by_hand.outcome, would, "by hand {id}: {by_hand:?}");
         let got = ingest(&engine, &booking(id), recipient.clone()).await;
         assert_eq!(got.outcome, outcome, "{id}: {got:?}");

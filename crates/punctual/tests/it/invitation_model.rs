@@ -6,7 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::guard_model::Dice;
 use crate::invitation::{ingest, publish, survey, visit};
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{Outcome, Submitted};
+use punctual::engine::{IngestOutcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{AcceptedMessage, ClockMode, Engine, RenderedMessage, SendError, Timestamp};
@@ -136,9 +136,9 @@ async fn events(engine: &Engine, model: &mut BTreeMap<PublicId, Entry>, dice: &m
     for (visit, item) in visits.iter().zip(said) {
         let id = item.instances[0].public_id;
         match model.iter().find(|(_, entry)| entry.visit == *visit && !entry.deleted) {
-            Some((owner, _)) => assert_eq!((item.outcome, id), (Outcome::Skipped, *owner)),
+            Some((owner, _)) => assert_eq!((item.outcome, id), (IngestOutcome::Skipped, *owner)),
             None => {
-                assert_eq!(item.outcome, Outcome::Created);
+                assert_eq!(item.outcome, IngestOutcome::Created);
                 model.insert(id, Entry::new(*visit, now));
             }
         }

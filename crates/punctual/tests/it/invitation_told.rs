@@ -5,7 +5,7 @@ use crate::bench::{Bench, TENANT};
 use crate::invitation::{engine, ingest, invite, publish, survey, time, visit};
 use crate::subscription::queue;
 use punctual::delivery::store::entries::actions::EntryAction;
-use punctual::engine::Outcome;
+use punctual::engine::IngestOutcome;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{ClockMode, Engine};
 use serde_json::json;
@@ -116,28 +116,28 @@ async fn trg_8_a_batch_of_known_events_is_answered_as_ever(t: &Bench) {
     let (engine, _) = engine(t).await;
     publish(&engine, survey(|_| {})).await;
     let batch = |from: usize, to: usize| (from..to).map(|n| visit(&n.to_string(), "GR")).collect::<Vec<_>>();
-    let ids = |made: &[punctual::engine::Ingested]| -> Vec<PublicId> {
+    let ids = |made: &[punctual::engine::IngestReport]| -> Vec<PublicId> {
         made.iter().map(|one| one.instances[0].public_id).collect()
     };
     let first = ingest(&engine, batch(0, 20)).await;
-    assert!(first.iter().all(|one| one.outcome == Outcome::Created));
+    assert!(first.iter().all(|one| one.outcome == IngestOutcome::Created));
     // The first of these does not know yet that it meets known ones; the others look first.
     for _ in 0..3 {
         let again = ingest(&engine, batch(0, 20)).await;
-        assert!(again.iter().all(|one| one.outcome == Outcome::Skipped));
+        assert!(again.iter().all(|one| one.outcome == IngestOutcome::Skipped));
         assert_eq!(ids(&again), ids(&first));
     }
     let mixed = ingest(&engine, batch(10, 30)).await;
-    let outcomes: Vec<Outcome> = mixed.iter().map(|one| one.outcome).collect();
-    assert_eq!(outcomes, [[Outcome::Skipped; 10], [Outcome::Created; 10]].concat());
+    let outcomes: Vec<IngestOutcome> = mixed.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [[IngestOutcome::Skipped; 10], [IngestOutcome::Created; 10]].concat());
     assert_eq!(ids(&mixed)[..10], ids(&first)[10..]);
     // Deleted ones are welcome again, also beside known ones, and twice in a batch is once.
     change(engine.store(), TENANT, ids(&first)[0], EntryAction::Delete).await.unwrap();
     let again = ingest(&engine, [batch(0, 5), batch(0, 1)].concat()).await;
-    let outcomes: Vec<Outcome> = again.iter().map(|one| one.outcome).collect();
+    let outcomes: Vec<IngestOutcome> = again.iter().map(|one| one.outcome).collect();
     assert_eq!(
         (outcomes[0], outcomes[1], outcomes[5]),
-        (Outcome::Created, Outcome::Skipped, Outcome::Skipped)
+        (IngestOutcome::Created, IngestOutcome::Skipped, IngestOutcome::Skipped)
     );
     assert_eq!(ids(&again)[0], ids(&again)[5]);
     assert_ne!(ids(&again)[0], ids(&first)[0]);

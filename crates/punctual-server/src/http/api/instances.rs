@@ -19,7 +19,7 @@ use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
-use punctual::survey::store::instance::Instance;
+use punctual::survey::store::instance::SurveyInstance;
 use punctual::survey::store::results::ResponseListeners;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
 use serde::Serialize;
@@ -194,7 +194,7 @@ fn unknown(subscriber: String) -> Dispatch {
 
 /// Viewers see neither the whole address nor what the event said.
 fn show_entry(caller: &Caller, entry: &Entry) -> Option<Shown> {
-    let of = Instance::of(entry)?;
+    let of = SurveyInstance::of(entry)?;
     Some(Shown {
         public_id: of.public_id,
         survey_id: of.flow.0,

@@ -10,7 +10,7 @@ use crate::http::error::Answer;
 use crate::http::input::{Fields, Input, not_json};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Ingest, Ingested, Instance, Outcome};
+use punctual::engine::{Ingest, IngestOutcome, IngestReport, IngestedInstance};
 use punctual::{Problem, Problems};
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ fn read_ingest(input: &Input) -> Answer<Ingest> {
 }
 
 /// The answer to a dry run: nothing was created, so nothing has an id.
-pub(super) fn foretold(done: Vec<Ingested>) -> Answered {
+pub(super) fn foretold(done: Vec<IngestReport>) -> Answered {
     let mut answered = answered(done);
     answered.would_create = answered.created.take();
     let instances = |item: &mut Item| std::mem::take(&mut item.instances);
@@ -105,22 +105,22 @@ fn would(outcome: &'static str) -> &'static str {
 }
 
 /// The answer to an ingest.
-pub(super) fn answered(done: Vec<Ingested>) -> Answered {
-    let count = |outcome: Outcome| done.iter().filter(|item| item.outcome == outcome).count();
+pub(super) fn answered(done: Vec<IngestReport>) -> Answered {
+    let count = |outcome: IngestOutcome| done.iter().filter(|item| item.outcome == outcome).count();
     Answered {
-        created: Some(count(Outcome::Created)),
+        created: Some(count(IngestOutcome::Created)),
         would_create: None,
-        skipped: count(Outcome::Skipped),
-        stopped: count(Outcome::Stopped),
-        failed: count(Outcome::Failed),
-        unmatched: count(Outcome::NoMatch),
+        skipped: count(IngestOutcome::Skipped),
+        stopped: count(IngestOutcome::Stopped),
+        failed: count(IngestOutcome::Failed),
+        unmatched: count(IngestOutcome::NoMatch),
         items: done.into_iter().map(shown).collect(),
         warnings: Vec::new(),
     }
 }
 
-fn shown(item: Ingested) -> Item {
-    let instance = |one: Instance| Shown {
+fn shown(item: IngestReport) -> Item {
+    let instance = |one: IngestedInstance| Shown {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
         public_id: Some(one.public_id.to_string()),
@@ -133,12 +133,12 @@ fn shown(item: Ingested) -> Item {
     }
 }
 
-const fn word(outcome: Outcome) -> &'static str {
+const fn word(outcome: IngestOutcome) -> &'static str {
     match outcome {
-        Outcome::Created => CREATED,
-        Outcome::Skipped => "Skipped",
-        Outcome::Stopped => "Stopped",
-        Outcome::NoMatch => "NoMatch",
-        Outcome::Failed => "Failed",
+        IngestOutcome::Created => CREATED,
+        IngestOutcome::Skipped => "Skipped",
+        IngestOutcome::Stopped => "Stopped",
+        IngestOutcome::NoMatch => "NoMatch",
+        IngestOutcome::Failed => "Failed",
     }
 }

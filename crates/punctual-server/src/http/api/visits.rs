@@ -17,7 +17,7 @@ use punctual::base::number::canonical;
 use punctual::engine::{Submitted, Visit};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::survey::rules::survey::{Choice, Kind, NPS, Question};
+use punctual::survey::rules::survey::{Choice, NPS, Question, QuestionKind};
 use punctual::{Problems, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
@@ -92,20 +92,20 @@ fn question(question: &Question) -> Value {
 }
 
 /// The ends of what is counted, as the type counts it; null is no end.
-fn bounds(kind: &Kind) -> (Value, Value) {
+fn bounds(kind: &QuestionKind) -> (Value, Value) {
     match kind {
-        Kind::SingleChoice(_) | Kind::YesNo => (Value::Null, Value::Null),
-        Kind::MultiChoice(_, range) | Kind::ShortText(range) | Kind::LongText(range) => {
-            (json!(range.start()), json!(range.end()))
-        }
-        Kind::Rating(range) => (json!(range.start()), json!(range.end())),
-        Kind::Nps => (json!(NPS.start()), json!(NPS.end())),
-        Kind::Number(range) => {
+        QuestionKind::SingleChoice(_) | QuestionKind::YesNo => (Value::Null, Value::Null),
+        QuestionKind::MultiChoice(_, range)
+        | QuestionKind::ShortText(range)
+        | QuestionKind::LongText(range) => (json!(range.start()), json!(range.end())),
+        QuestionKind::Rating(range) => (json!(range.start()), json!(range.end())),
+        QuestionKind::Nps => (json!(NPS.start()), json!(NPS.end())),
+        QuestionKind::Number(range) => {
             let told = |n: f64| Number::from_f64(n).filter(|_| n.abs() < f64::MAX);
             let end = |n: f64| told(n).map_or(Value::Null, |n| Value::Number(canonical(&n)));
             (end(*range.start()), end(*range.end()))
         }
-        Kind::Date(range) => (json!(range.start().to_string()), json!(range.end().to_string())),
+        QuestionKind::Date(range) => (json!(range.start().to_string()), json!(range.end().to_string())),
     }
 }
 

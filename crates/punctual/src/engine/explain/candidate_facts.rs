@@ -11,7 +11,7 @@ use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::candidate::Candidate;
-use crate::survey::rules::candidate::reached::{Described, reader};
+use crate::survey::rules::candidate::reached::{DescribedRecipients, reader};
 use serde_json::Value;
 
 /// The facts of one candidate.
@@ -79,10 +79,12 @@ impl<'k> CandidateFacts<'k> {
         let kind = defined.unwrap_or_else(|| EventKind::undefined());
         let real = states.of(tenant, entity.as_ref());
         let pointless = kind.is_pointless(real, &payload);
-        let zone = Described::of(&payload, defined, real).find(of.address).and_then(|who| who.zone.clone());
+        let zone = DescribedRecipients::of(&payload, defined, real)
+            .find(of.address)
+            .and_then(|who| who.zone.clone());
         let snapshot = if open { real.clone() } else { EntitySnapshot::Unknown };
         let related = if open { states.related(tenant, kind, &payload, real) } else { Vec::new() };
-        let described = Described::of(&payload, defined, &snapshot);
+        let described = DescribedRecipients::of(&payload, defined, &snapshot);
         let person = described.find(of.address).map(Recipient::owned);
         let reader = reader(person.as_ref(), of.address, wanted, of.customer_ref);
         drop(described);

@@ -15,7 +15,7 @@
 mod read;
 mod wrong;
 
-pub use crate::survey::rules::answers::wrong::{Refused, Wrong};
+pub use crate::survey::rules::answers::wrong::{AnswerProblem, AnswersError};
 
 use crate::base::facts::Facts;
 use crate::base::nearest::nearest;
@@ -50,10 +50,10 @@ impl Answers {
 }
 
 /// The result of a walk through the questions.
-struct Walk<'s> {
+struct QuestionWalk<'s> {
     asked: Vec<&'s Question>,
     answers: Answers,
-    wrong: Vec<(String, Wrong)>,
+    wrong: Vec<(String, AnswerProblem)>,
 }
 
 impl Survey {
@@ -61,11 +61,11 @@ impl Survey {
     ///
     /// # Errors
     /// Everything that is wrong with it, by question.
-    pub fn accept(&self, given: &Map<String, Value>) -> Result<Answers, Refused> {
+    pub fn accept(&self, given: &Map<String, Value>) -> Result<Answers, AnswersError> {
         let walk = self.walk(given);
         let mut wrong = self.unknown(given);
         wrong.extend(walk.wrong);
-        if wrong.is_empty() { Ok(walk.answers) } else { Err(Refused(wrong)) }
+        if wrong.is_empty() { Ok(walk.answers) } else { Err(AnswersError(wrong)) }
     }
 
     /// Returns the questions that are asked of a respondent with these answers so far.
@@ -93,11 +93,11 @@ impl Survey {
         page
     }
 
-    fn walk<'s>(&'s self, given: &Map<String, Value>) -> Walk<'s> {
-        let mut walk = Walk { asked: Vec::new(), answers: Answers::default(), wrong: Vec::new() };
+    fn walk<'s>(&'s self, given: &Map<String, Value>) -> QuestionWalk<'s> {
+        let mut walk = QuestionWalk { asked: Vec::new(), answers: Answers::default(), wrong: Vec::new() };
         let mut facts = Facts::default();
         for question in &self.questions {
-            let answer = read::Handed::of(question, given);
+            let answer = read::SubmittedAnswer::of(question, given);
             if question.show_if.as_ref().is_some_and(|condition| !condition.holds(&facts)) {
                 walk.answers.dropped.extend(answer.ids());
                 continue;
@@ -106,7 +106,7 @@ impl Survey {
             match answer.read() {
                 Ok(read) => {
                     if question.required && read.kept.is_empty() {
-                        walk.wrong.push((question.id.clone(), Wrong::Missing));
+                        walk.wrong.push((question.id.clone(), AnswerProblem::Missing));
                     }
                     for (id, value) in read.kept {
                         facts.insert(id.clone(), value.clone());
@@ -122,7 +122,7 @@ impl Survey {
 
     /// Returns the answers to questions that do not exist. Nulls are no answers, but their names are
     /// reported, too.
-    fn unknown(&self, given: &Map<String, Value>) -> Vec<(String, Wrong)> {
+    fn unknown(&self, given: &Map<String, Value>) -> Vec<(String, AnswerProblem)> {
         let known = |id: &str| {
             let own = id.strip_suffix(".other").and_then(|id| self.question(id));
             self.question(id).is_some() || own.is_some_and(|question| question.other().is_some())
@@ -131,7 +131,7 @@ impl Survey {
         let ids = || self.questions.iter().map(|question| question.id.as_str());
         let tell = |id: &String| {
             let nearest = nearest(id, ids()).map(str::to_owned);
-            (crate::base::document::quote(id), Wrong::Unknown { nearest })
+            (crate::base::document::quote(id), AnswerProblem::Unknown { nearest })
         };
         unknown.map(tell).collect()
     }

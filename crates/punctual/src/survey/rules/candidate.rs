@@ -134,7 +134,7 @@ impl<'a> Candidate<'a> {
     #[must_use]
     pub fn listeners(&self, survey: &Survey, trigger: &Trigger) -> Option<Vec<String>> {
         let none = Value::Object(serde_json::Map::new());
-        let recipient = Recipient {
+        let recipient = InvitedRecipient {
             address: self.address,
             locale: self.locale,
             customer_ref: self.customer_ref,
@@ -146,7 +146,7 @@ impl<'a> Candidate<'a> {
 
 /// The invited recipient, and the payload of the event.
 #[derive(Clone, Copy, Debug)]
-pub struct Recipient<'a> {
+pub struct InvitedRecipient<'a> {
     /// The address.
     pub address: &'a str,
     /// The locale the recipient reads.
@@ -163,7 +163,7 @@ pub struct Recipient<'a> {
 pub fn listeners(
     survey: &Survey,
     trigger: Option<&Trigger>,
-    of: &Recipient<'_>,
+    of: &InvitedRecipient<'_>,
     answers: &Value,
 ) -> Option<Vec<String>> {
     survey.subscribers_of(trigger)?;

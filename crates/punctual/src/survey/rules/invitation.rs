@@ -72,7 +72,7 @@ impl<'a> Invitation<'a> {
 
 /// The text of an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wording {
+pub struct InvitationText {
     /// The template and its version; none is a text of our own.
     pub template: Option<(TemplateId, u32)>,
     /// The locale of the text.
@@ -109,14 +109,14 @@ pub fn template_for<'t>(
 
 /// Which words a send has.
 #[derive(Clone, Copy, Debug)]
-pub enum Words<'t> {
+pub enum InvitationWords<'t> {
     /// Those of a template of the tenant.
     Template(&'t MessageTemplate),
     /// A text of our own, by its version.
     Own(u32),
 }
 
-impl<'t> Words<'t> {
+impl<'t> InvitationWords<'t> {
     /// The words that fit one send best.
     #[must_use]
     pub fn choose(set: &'t TemplateSet, invitation: &Invitation<'_>) -> Self {
@@ -132,7 +132,7 @@ impl<'t> Words<'t> {
     pub fn locale(self, set: &'t TemplateSet, invitation: &Invitation<'t>) -> &'t str {
         let own = match self {
             Self::Template(template) => return template.locale_for(invitation.locale()),
-            Self::Own(version) => Own::of(version),
+            Self::Own(version) => OwnTemplates::of(version),
         };
         let Invitation { survey_locale, default_locale, .. } = *invitation;
         let tags = [survey_locale, default_locale, &set.default_locale];
@@ -143,11 +143,11 @@ impl<'t> Words<'t> {
 
 /// Words one send.
 #[must_use]
-pub fn word(set: &TemplateSet, words: Words<'_>, invitation: &Invitation<'_>) -> Wording {
+pub fn word(set: &TemplateSet, words: InvitationWords<'_>, invitation: &Invitation<'_>) -> InvitationText {
     let tag = words.locale(set, invitation);
     match words {
-        Words::Template(template) => by_template(set, template, invitation, tag),
-        Words::Own(version) => by_ourselves(Own::of(version), invitation, tag),
+        InvitationWords::Template(template) => by_template(set, template, invitation, tag),
+        InvitationWords::Own(version) => by_ourselves(OwnTemplates::of(version), invitation, tag),
     }
 }
 
@@ -156,10 +156,10 @@ fn by_template(
     template: &MessageTemplate,
     invitation: &Invitation<'_>,
     tag: &str,
-) -> Wording {
+) -> InvitationText {
     let filled = fill(set, template, invitation, tag);
     let told = |warning: Problem| format!("{}: {}", warning.path, warning.message);
-    Wording {
+    InvitationText {
         template: Some((template.id, template.version)),
         locale: tag.to_owned(),
         subject: filled.subject,
@@ -244,13 +244,13 @@ pub fn own_version(set: &TemplateSet, default_locale: &str, survey_locale: &str)
 }
 
 /// Our own words in one language. Their place in [`OWN`] is their version.
-struct Own {
+struct OwnTemplates {
     language: &'static str,
     invitation: [Option<TextTemplate>; 2],
     reminder: [Option<TextTemplate>; 2],
 }
 
-impl Own {
+impl OwnTemplates {
     fn of(version: u32) -> &'static Self {
         let place = usize::try_from(version.saturating_sub(1)).unwrap_or_default();
         OWN.get(place).unwrap_or(&OWN[0])
@@ -262,9 +262,9 @@ impl Own {
 }
 
 /// Parsed once; a text that did not parse would be caught by the tests.
-static OWN: LazyLock<Vec<Own>> = LazyLock::new(|| {
+static OWN: LazyLock<Vec<OwnTemplates>> = LazyLock::new(|| {
     let texts = |pair: [&str; 2]| pair.map(|text| TextTemplate::parse(text).ok());
-    let parse = |words: &OwnWords| Own {
+    let parse = |words: &OwnWords| OwnTemplates {
         language: words.language,
         invitation: texts(words.invitation),
         reminder: texts(words.reminder),
@@ -272,14 +272,14 @@ static OWN: LazyLock<Vec<Own>> = LazyLock::new(|| {
     own_words::ALL.iter().map(parse).collect()
 });
 
-fn by_ourselves(own: &Own, invitation: &Invitation<'_>, tag: &str) -> Wording {
+fn by_ourselves(own: &OwnTemplates, invitation: &Invitation<'_>, tag: &str) -> InvitationText {
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
     let title = title(invitation, tag);
     let values = TemplateValues::default().given(LINK, invitation.survey_url).given("surveyTitle", title);
     let render = |text: &Option<TextTemplate>, target| {
         text.as_ref().map(|text| text.render(&values, target, tag).text).unwrap_or_default()
     };
-    Wording {
+    InvitationText {
         template: None,
         locale: tag.to_owned(),
         subject: Some(render(subject, TextTarget::Line)),

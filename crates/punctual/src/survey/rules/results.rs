@@ -7,7 +7,7 @@
 //!
 //! Not done here: which responses count (period, version, trigger), and the list of free texts.
 
-use crate::survey::rules::survey::{Choice, Kind, NPS, Survey, label};
+use crate::survey::rules::survey::{Choice, NPS, QuestionKind, Survey, label};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -44,20 +44,24 @@ pub struct Results {
     /// How many responses were counted.
     pub responses: u64,
     /// By question, in their order.
-    pub questions: Vec<(String, Tally)>,
+    pub questions: Vec<(String, AnswerCounts)>,
 }
 
 impl Results {
     /// Nothing counted yet.
     #[must_use]
     pub fn of(survey: &Survey) -> Self {
-        let tally = |kind: &Kind| match kind {
-            Kind::SingleChoice(choices) | Kind::MultiChoice(choices, _) => Tally::choices(choices),
-            Kind::YesNo => Tally::labels(["Yes", "No"].map(String::from)),
-            Kind::Rating(range) => Tally::Steps(Steps::new(range.clone())),
-            Kind::Nps => Tally::Steps(Steps::new(NPS)),
-            Kind::Number(_) => Tally::Number(Mean::default()),
-            Kind::ShortText(_) | Kind::LongText(_) | Kind::Date(_) => Tally::Answered(0),
+        let tally = |kind: &QuestionKind| match kind {
+            QuestionKind::SingleChoice(choices) | QuestionKind::MultiChoice(choices, _) => {
+                AnswerCounts::choices(choices)
+            }
+            QuestionKind::YesNo => AnswerCounts::labels(["Yes", "No"].map(String::from)),
+            QuestionKind::Rating(range) => AnswerCounts::Steps(ScaleCounts::new(range.clone())),
+            QuestionKind::Nps => AnswerCounts::Steps(ScaleCounts::new(NPS)),
+            QuestionKind::Number(_) => AnswerCounts::Number(Mean::default()),
+            QuestionKind::ShortText(_) | QuestionKind::LongText(_) | QuestionKind::Date(_) => {
+                AnswerCounts::Answered(0)
+            }
         };
         let questions = survey.questions.iter().map(|one| (one.id.clone(), tally(&one.kind)));
         Self { responses: 0, questions: questions.collect() }
@@ -75,14 +79,14 @@ impl Results {
 
     /// Returns the tally of a question.
     #[must_use]
-    pub fn question(&self, id: &str) -> Option<&Tally> {
+    pub fn question(&self, id: &str) -> Option<&AnswerCounts> {
         self.questions.iter().find(|(one, _)| one == id).map(|(_, tally)| tally)
     }
 }
 
 /// The answers to one question, counted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Tally {
+pub enum AnswerCounts {
     /// Of choices: the number of answers, and how many chose each.
     Choices {
         /// How many answered.
@@ -91,14 +95,14 @@ pub enum Tally {
         counts: Vec<(String, u64)>,
     },
     /// Of a scale.
-    Steps(Steps),
+    Steps(ScaleCounts),
     /// Of numbers.
     Number(Mean),
     /// Of texts and dates: how many answered.
     Answered(u64),
 }
 
-impl Tally {
+impl AnswerCounts {
     fn choices(choices: &[Choice]) -> Self {
         Self::labels(choices.iter().map(Choice::label))
     }
@@ -152,14 +156,14 @@ fn count(counts: &mut Vec<(String, u64)>, label: String) {
 
 /// The answers on a scale.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Steps {
+pub struct ScaleCounts {
     range: RangeInclusive<i64>,
     counts: BTreeMap<i64, u64>,
     /// Their mean.
     pub mean: Mean,
 }
 
-impl Steps {
+impl ScaleCounts {
     /// Nothing counted on a scale.
     #[must_use]
     pub fn new(range: RangeInclusive<i64>) -> Self {
@@ -242,8 +246,8 @@ mod tests {
     use crate::base::error::Problems;
     use serde_json::json;
 
-    fn scale(range: RangeInclusive<i64>, answers: &[i64]) -> Steps {
-        let mut steps = Steps::new(range);
+    fn scale(range: RangeInclusive<i64>, answers: &[i64]) -> ScaleCounts {
+        let mut steps = ScaleCounts::new(range);
         answers.iter().for_each(|answer| steps.add(&json!(answer)));
         steps
     }
@@ -391,7 +395,7 @@ mod tests {
             let got: Vec<(&str, u64)> = got.iter().map(|(label, n)| (label.as_str(), *n)).collect();
             assert_eq!((tally.answered(), got.as_slice()), (answered, distribution), "{id}");
         }
-        let Some(Tally::Number(cars)) = results.question("cars") else { panic!("cars is a number") };
+        let Some(AnswerCounts::Number(cars)) = results.question("cars") else { panic!("cars is a number") };
         assert_eq!(cars.mean, Some(3.25));
     }
 }

@@ -11,15 +11,15 @@ mod question;
 mod reading;
 mod trigger;
 
-pub use crate::survey::rules::survey::question::{Choice, Kind, NPS, Question, day, label};
-pub use crate::survey::rules::survey::trigger::{EVENT_FACTS, ROUTE_FACTS, Stop, Subscriber, Trigger};
+pub use crate::survey::rules::survey::question::{Choice, NPS, Question, QuestionKind, day, label};
+pub use crate::survey::rules::survey::trigger::{EVENT_FACTS, ROUTE_FACTS, StopEvent, Subscriber, Trigger};
 
 use crate::base::document::{DocumentList, DocumentObject, quote};
 use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::locale;
 use crate::base::locale::LocalizedText;
-use crate::survey::rules::survey::reading::Reading;
+use crate::survey::rules::survey::reading::SurveyReader;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl Survey {
         let part = DocumentObject::read(definition, "", &FIELDS, problems)?;
         let locales = read_locales(&part, problems);
         let default = read_default(&part, &locales, problems);
-        let to = &mut Reading {
+        let to = &mut SurveyReader {
             locales: locales.clone(),
             default: default.clone(),
             ids: Vec::new(),
@@ -151,7 +151,7 @@ fn read_default(part: &DocumentObject<'_>, locales: &[String], problems: &mut Pr
     Some(tag.to_owned())
 }
 
-fn read_questions(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Question> {
+fn read_questions(list: &DocumentList<'_>, to: &mut SurveyReader<'_>) -> Vec<Question> {
     // An id counts as soon as it is written, so that a broken question does not make those that
     // rest on it look broken as well.
     let ids: Vec<&str> = list.iter().map(|(value, _)| value["id"].as_str().unwrap_or_default()).collect();
@@ -169,7 +169,7 @@ fn read_questions(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Question
     questions
 }
 
-fn read_triggers(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Trigger> {
+fn read_triggers(list: &DocumentList<'_>, to: &mut SurveyReader<'_>) -> Vec<Trigger> {
     let mut seen = BTreeSet::new();
     let mut triggers = Vec::new();
     for (value, path) in list.iter() {
@@ -242,8 +242,8 @@ mod tests {
     fn trg_2_a_survey_after_a_repair_is_read_as_written() {
         let survey = clean(&repair());
         assert_eq!(survey.title.get("ar", "en"), "كيف كانت زيارتك؟");
-        assert_eq!(survey.questions[0].kind, Kind::Rating(1..=5));
-        assert_eq!(survey.question("complaint").unwrap().kind, Kind::LongText(0..=2000));
+        assert_eq!(survey.questions[0].kind, QuestionKind::Rating(1..=5));
+        assert_eq!(survey.question("complaint").unwrap().kind, QuestionKind::LongText(0..=2000));
         assert!(survey.question("complaint").unwrap().show_if.is_some());
         let trigger = survey.trigger("csi-gr-trigger").unwrap();
         assert!(trigger.enabled && trigger.filter.is_some() && trigger.stop_on.is_empty());
@@ -389,26 +389,26 @@ mod tests {
         let choices = json!([{"value": "a", "text": {"en": "A", "ar": "ا"}},
                              {"value": 2.0, "text": {"en": "B", "ar": "ب"}, "other": true}]);
         let calendar = day("0000-01-01").unwrap()..=day("9999-12-31").unwrap();
-        let table: [(Value, Kind); 14] = [
-            (json!({"type": "rating", "min": 0, "max": 10}), Kind::Rating(0..=10)),
-            (json!({"type": "rating", "max": 7}), Kind::Rating(1..=7)),
-            (json!({"type": "nps"}), Kind::Nps),
-            (json!({"type": "nps", "min": 0, "max": 10}), Kind::Nps),
-            (json!({"type": "yesNo", "min": null}), Kind::YesNo),
-            (json!({"type": "shortText"}), Kind::ShortText(0..=500)),
-            (json!({"type": "shortText", "min": 2, "max": 2}), Kind::ShortText(2..=2)),
-            (json!({"type": "longText"}), Kind::LongText(0..=10_000)),
-            (json!({"type": "number"}), Kind::Number(f64::MIN..=f64::MAX)),
-            (json!({"type": "number", "min": -1.5}), Kind::Number(-1.5..=f64::MAX)),
-            (json!({"type": "date"}), Kind::Date(calendar.clone())),
+        let table: [(Value, QuestionKind); 14] = [
+            (json!({"type": "rating", "min": 0, "max": 10}), QuestionKind::Rating(0..=10)),
+            (json!({"type": "rating", "max": 7}), QuestionKind::Rating(1..=7)),
+            (json!({"type": "nps"}), QuestionKind::Nps),
+            (json!({"type": "nps", "min": 0, "max": 10}), QuestionKind::Nps),
+            (json!({"type": "yesNo", "min": null}), QuestionKind::YesNo),
+            (json!({"type": "shortText"}), QuestionKind::ShortText(0..=500)),
+            (json!({"type": "shortText", "min": 2, "max": 2}), QuestionKind::ShortText(2..=2)),
+            (json!({"type": "longText"}), QuestionKind::LongText(0..=10_000)),
+            (json!({"type": "number"}), QuestionKind::Number(f64::MIN..=f64::MAX)),
+            (json!({"type": "number", "min": -1.5}), QuestionKind::Number(-1.5..=f64::MAX)),
+            (json!({"type": "date"}), QuestionKind::Date(calendar.clone())),
             (
                 json!({"type": "date", "min": "2026-01-01"}),
-                Kind::Date(day("2026-01-01").unwrap()..=*calendar.end()),
+                QuestionKind::Date(day("2026-01-01").unwrap()..=*calendar.end()),
             ),
-            (json!({"type": "singleChoice", "options": choices}), Kind::SingleChoice(Vec::new())),
+            (json!({"type": "singleChoice", "options": choices}), QuestionKind::SingleChoice(Vec::new())),
             (
                 json!({"type": "multiChoice", "options": choices, "min": 1}),
-                Kind::MultiChoice(Vec::new(), 1..=2),
+                QuestionKind::MultiChoice(Vec::new(), 1..=2),
             ),
         ];
         for (mut question, mut want) in table {
@@ -419,7 +419,7 @@ mod tests {
             definition["subscribers"] = Value::Null;
             let got = clean(&definition).questions.remove(0);
             assert_eq!(got.kind.word(), question["type"]);
-            if let Kind::SingleChoice(choices) | Kind::MultiChoice(choices, _) = &mut want {
+            if let QuestionKind::SingleChoice(choices) | QuestionKind::MultiChoice(choices, _) = &mut want {
                 choices.clone_from(&got.kind.choices().to_vec());
                 let labels: Vec<String> = choices.iter().map(Choice::label).collect();
                 assert_eq!((labels, got.other_id()), (vec!["a".into(), "2".into()], "q.other".into()));

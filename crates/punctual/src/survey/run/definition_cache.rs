@@ -38,12 +38,12 @@ pub struct LoadedSurvey {
     /// The survey.
     pub survey: Arc<Survey>,
     /// The data that each trigger's entries share, in the order of the triggers.
-    pub shared: Vec<Shared>,
+    pub shared: Vec<TriggerData>,
 }
 
 /// The data that all entries of a trigger share.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct TriggerData {
     /// The trigger's id.
     pub trigger_id: Arc<str>,
     /// The key of its channel.
@@ -61,7 +61,7 @@ impl LoadedSurvey {
             Error::Database(format!("version {number} of survey {flow} cannot be read: {problems}").into())
         };
         let survey = survey.ok_or_else(unreadable)?;
-        let shared = survey.triggers.iter().map(Shared::of).collect();
+        let shared = survey.triggers.iter().map(TriggerData::of).collect();
         Ok(Self { flow: version.flow, number: version.number, survey: Arc::new(survey), shared })
     }
 
@@ -72,7 +72,7 @@ impl LoadedSurvey {
     }
 }
 
-impl Shared {
+impl TriggerData {
     fn of(trigger: &Trigger) -> Self {
         Self {
             trigger_id: trigger.id.as_str().into(),
@@ -83,21 +83,21 @@ impl Shared {
 }
 
 /// Where a trigger stands: the number of an edition, and that of a trigger in it.
-pub type Place = (usize, usize);
+pub type TriggerIndex = (usize, usize);
 
 /// The triggers of one kind of events, by what their filters need, so that an event asks only those
 /// that may want it.
 #[derive(Debug, Default)]
-struct Sieve {
-    all: Vec<Place>,
+struct TriggersByNeed {
+    all: Vec<TriggerIndex>,
     /// Triggers that need one of some strings at a path.
-    needing: Vec<(String, HashMap<String, Vec<Place>>)>,
+    needing: Vec<(String, HashMap<String, Vec<TriggerIndex>>)>,
     /// All others.
-    rest: Vec<Place>,
+    rest: Vec<TriggerIndex>,
 }
 
-impl Sieve {
-    fn add(&mut self, trigger: &Trigger, place: Place) {
+impl TriggersByNeed {
+    fn add(&mut self, trigger: &Trigger, place: TriggerIndex) {
         self.all.push(place);
         // The template's id is the trigger's own, and not among the event's facts.
         let needs =
@@ -115,7 +115,7 @@ impl Sieve {
         }
     }
 
-    fn pass(&self, facts: &Facts<'_>) -> Vec<Place> {
+    fn pass(&self, facts: &Facts<'_>) -> Vec<TriggerIndex> {
         let mut places = self.rest.clone();
         for (path, by_value) in &self.needing {
             let value = facts.get(path).and_then(serde_json::Value::as_str);
@@ -139,8 +139,8 @@ pub struct ActiveTriggers {
     pub zone: Zone,
     /// The share of duplicates among the events of the last batch.
     pub lately: DuplicateShare,
-    begin: HashMap<String, Sieve>,
-    stop: HashMap<String, Vec<Place>>,
+    begin: HashMap<String, TriggersByNeed>,
+    stop: HashMap<String, Vec<TriggerIndex>>,
 }
 
 /// The share of events of the last batch that had an entry already. A hint: it decides how the next batch is
@@ -168,7 +168,8 @@ impl ActiveTriggers {
             .iter()
             .map(|v| LoadedSurvey::new(v).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
-        let (mut begin, mut stop): (HashMap<String, Sieve>, HashMap<String, Vec<Place>>) = Default::default();
+        let (mut begin, mut stop): (HashMap<String, TriggersByNeed>, HashMap<String, Vec<TriggerIndex>>) =
+            Default::default();
         for (e, edition) in editions.iter().enumerate() {
             for (t, trigger) in edition.survey.triggers.iter().enumerate() {
                 begin.entry(trigger.event_kind.clone()).or_default().add(trigger, (e, t));
@@ -199,26 +200,26 @@ impl ActiveTriggers {
 
     /// The triggers that look at events of a kind, enabled or not.
     #[must_use]
-    pub fn begun_by(&self, kind: &str) -> &[Place] {
+    pub fn begun_by(&self, kind: &str) -> &[TriggerIndex] {
         self.begin.get(kind).map_or(&[], |sieve| &sieve.all)
     }
 
     /// Those of them that may want an event of these facts, in their order: the filters of all others
     /// do not hold.
     #[must_use]
-    pub fn wanted_by(&self, kind: &str, facts: &Facts<'_>) -> Vec<Place> {
+    pub fn wanted_by(&self, kind: &str, facts: &Facts<'_>) -> Vec<TriggerIndex> {
         self.begin.get(kind).map_or_else(Vec::new, |sieve| sieve.pass(facts))
     }
 
     /// The triggers whose entries events of a kind may stop.
     #[must_use]
-    pub fn stopped_by(&self, kind: &str) -> &[Place] {
+    pub fn stopped_by(&self, kind: &str) -> &[TriggerIndex] {
         self.stop.get(kind).map_or(&[], Vec::as_slice)
     }
 
     /// Where a trigger stands.
     #[must_use]
-    pub fn find(&self, flow: FlowId, trigger_id: &str) -> Option<Place> {
+    pub fn find(&self, flow: FlowId, trigger_id: &str) -> Option<TriggerIndex> {
         let edition = self.editions.iter().position(|edition| edition.flow == flow)?;
         let triggers = &self.editions[edition].survey.triggers;
         Some((edition, triggers.iter().position(|trigger| trigger.id == trigger_id)?))
@@ -226,7 +227,7 @@ impl ActiveTriggers {
 
     /// The edition and the trigger at a place.
     #[must_use]
-    pub fn at(&self, (edition, trigger): Place) -> (&LoadedSurvey, &Trigger, &Shared) {
+    pub fn at(&self, (edition, trigger): TriggerIndex) -> (&LoadedSurvey, &Trigger, &TriggerData) {
         let edition = &self.editions[edition];
         (edition, &edition.survey.triggers[trigger], &edition.shared[trigger])
     }
@@ -234,7 +235,7 @@ impl ActiveTriggers {
 
 /// The active triggers as of the last read.
 #[derive(Clone, Debug)]
-struct Seen {
+struct CachedTriggers {
     offered: Arc<ActiveTriggers>,
     /// The database's time of that look.
     at: Timestamp,
@@ -244,7 +245,7 @@ struct Seen {
 /// The shelf of a process.
 #[derive(Debug, Default)]
 pub struct DefinitionCache {
-    offered: Mutex<HashMap<Tenant, Seen>>,
+    offered: Mutex<HashMap<Tenant, CachedTriggers>>,
     editions: Mutex<HashMap<(FlowId, u32), Arc<LoadedSurvey>>>,
 }
 
@@ -286,16 +287,16 @@ impl DefinitionCache {
             (None, Some(known)) => known,
             (None, None) => return Err(Error::Database("the stamp of no flows is not known".into())),
         };
-        self.keep(tenant, Seen { offered: Arc::clone(&offered), at, looked });
+        self.keep(tenant, CachedTriggers { offered: Arc::clone(&offered), at, looked });
         Ok(offered)
     }
 
-    fn seen(&self, tenant: Tenant) -> Option<Seen> {
+    fn seen(&self, tenant: Tenant) -> Option<CachedTriggers> {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned()
     }
 
     /// Keeps it, unless another caller has brought something newer meanwhile.
-    fn keep(&self, tenant: Tenant, new: Seen) {
+    fn keep(&self, tenant: Tenant, new: CachedTriggers) {
         let mut all = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(&tenant).is_none_or(|old| old.offered.stamp <= new.offered.stamp) {
             all.insert(tenant, new);

@@ -19,9 +19,9 @@ use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::flow::run::event_kinds::EventKindSet;
 use crate::queue::rules::message::Entity;
-use crate::survey::rules::candidate::reached::Described;
+use crate::survey::rules::candidate::reached::DescribedRecipients;
 use crate::survey::rules::invitation;
-use crate::survey::store::instance::Instance;
+use crate::survey::store::instance::SurveyInstance;
 use serde_json::Value;
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedInstance<'a> {
     /// The instance.
-    pub(crate) of: Instance<'a>,
+    pub(crate) of: SurveyInstance<'a>,
     /// The kind of its trigger's events, if its version is still there.
     pub(crate) event_kind: Option<&'a str>,
     /// The template that words it; none is a text of our own.
@@ -126,7 +126,7 @@ impl EventFacts {
             let Some(first) = of_one.first() else { continue };
             let (payload, defined) = (Arc::clone(&first.payload), first.defined.clone());
             let snapshot = self.states.of(first.tenant, first.entity.as_ref());
-            let described = Described::of(&payload, defined.as_deref(), snapshot);
+            let described = DescribedRecipients::of(&payload, defined.as_deref(), snapshot);
             for one in of_one.iter_mut() {
                 one.person = described.find(&one.address).map(Recipient::owned);
             }

@@ -19,16 +19,16 @@ use crate::flow::rules::entry_events::INSTANCE_SENT;
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::run::source_event::SourceEvent;
 use crate::survey::rules::candidate::Candidate;
-use crate::survey::rules::candidate::reached::{Reached, reached};
-use crate::survey::run::ingest::foretold::{ForetoldEvent, foretell};
-use crate::survey::run::ingest::{Ingested, Item, Lot, Outcome, ingest};
+use crate::survey::rules::candidate::reached::{CandidateRecipient, reached};
+use crate::survey::run::ingest::foretold::{PreviewedEvent, foretell};
+use crate::survey::run::ingest::{IngestBatch, IngestItem, IngestOutcome, IngestReport, ingest};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::publish::TOPIC;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Events of one tenant that surveys look at, by kind.
-type Wanted<'a> = BTreeMap<&'a str, Vec<EventCandidate<'a>>>;
+type CandidatesByKind<'a> = BTreeMap<&'a str, Vec<EventCandidate<'a>>>;
 
 /// Lets events begin and stop entries; returns the plan of each.
 ///
@@ -37,7 +37,7 @@ type Wanted<'a> = BTreeMap<&'a str, Vec<EventCandidate<'a>>>;
 pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]) -> Result<Vec<EventPlan>> {
     let mut all: Vec<EventPlan> = events.iter().map(|_| EventPlan::Ignored).collect();
     for (tenant, wanted) in wanted(surveys, events).await? {
-        let lots: Vec<Lot<'_>> = wanted.iter().map(|(kind, asked)| lot(kind, asked)).collect();
+        let lots: Vec<IngestBatch<'_>> = wanted.iter().map(|(kind, asked)| lot(kind, asked)).collect();
         let met = ingest(surveys, tenant, &lots).await?;
         for (item, one) in lots.iter().flat_map(|lot| &lot.items).zip(met.into_iter().flatten()) {
             note(&mut all[item.at], one);
@@ -53,7 +53,7 @@ pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]
 pub(crate) async fn foretell_event(
     surveys: &SurveyKind,
     event: SourceEvent<'_>,
-) -> Result<Option<ForetoldEvent>> {
+) -> Result<Option<PreviewedEvent>> {
     let mut foretold = None;
     for (tenant, wanted) in wanted(surveys, &[event]).await? {
         for (kind, asked) in &wanted {
@@ -63,23 +63,26 @@ pub(crate) async fn foretell_event(
     Ok(foretold)
 }
 
-fn lot<'a>(kind: &'a str, asked: &'a [EventCandidate<'_>]) -> Lot<'a> {
-    Lot { kind, items: asked.iter().map(EventCandidate::item).collect() }
+fn lot<'a>(kind: &'a str, asked: &'a [EventCandidate<'_>]) -> IngestBatch<'a> {
+    IngestBatch { kind, items: asked.iter().map(EventCandidate::item).collect() }
 }
 
 /// Adds the outcome of an event for one of its recipients.
-fn note(plan: &mut EventPlan, one: Ingested) {
+fn note(plan: &mut EventPlan, one: IngestReport) {
     let (made, problem) = match std::mem::replace(plan, EventPlan::Ignored) {
         EventPlan::Taken { made, problem } => (made, problem),
         _ => (false, None),
     };
     // An event that is pointless fails nothing.
-    let failed = one.error.filter(|_| one.outcome == Outcome::Failed);
+    let failed = one.error.filter(|_| one.outcome == IngestOutcome::Failed);
     *plan = EventPlan::Taken { made: made || !one.instances.is_empty(), problem: problem.or(failed) };
 }
 
 /// The events that surveys look at.
-async fn wanted<'a>(surveys: &SurveyKind, heard: &[SourceEvent<'a>]) -> Result<BTreeMap<Tenant, Wanted<'a>>> {
+async fn wanted<'a>(
+    surveys: &SurveyKind,
+    heard: &[SourceEvent<'a>],
+) -> Result<BTreeMap<Tenant, CandidatesByKind<'a>>> {
     let mut latest: BTreeMap<Tenant, Timestamp> = BTreeMap::new();
     for SourceEvent { event, .. } in heard {
         let due = latest.entry(event.tenant).or_insert(event.due_at);
@@ -89,7 +92,7 @@ async fn wanted<'a>(surveys: &SurveyKind, heard: &[SourceEvent<'a>]) -> Result<B
     for (tenant, due) in latest {
         offered.insert(tenant, surveys.cache.since(&surveys.store, tenant, due).await?);
     }
-    let mut all: BTreeMap<Tenant, Wanted<'a>> = BTreeMap::new();
+    let mut all: BTreeMap<Tenant, CandidatesByKind<'a>> = BTreeMap::new();
     for (at, one) in heard.iter().enumerate() {
         let (tenant, kind) = (one.event.tenant, one.event.kind.as_str());
         if offered.get(&tenant).is_some_and(|offered| offered.names(kind)) && is_for_surveys(one) {
@@ -113,7 +116,7 @@ pub(crate) fn is_for_surveys(of: &SourceEvent<'_>) -> bool {
 pub(crate) struct EventCandidate<'a> {
     at: usize,
     of: SourceEvent<'a>,
-    who: Reached,
+    who: CandidateRecipient,
     entity: Option<Value>,
     pointless: Option<CancelReason>,
 }
@@ -129,12 +132,12 @@ pub(crate) fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'
 
 impl EventCandidate<'_> {
     /// The candidate, as an ingest takes it.
-    pub(crate) fn item(&self) -> Item<'_> {
+    pub(crate) fn item(&self) -> IngestItem<'_> {
         let SourceEvent { event, payload, .. } = self.of;
         let (who, entity) = (&self.who.recipient, self.entity.as_ref());
         let candidate = Candidate::of_event(payload, &event.payload, who, entity, event.occurred_at);
         let stops = !is_told_by_surveys(&self.of);
         let (cause, ways) = (Some(event), Some(self.who.ways.as_slice()));
-        Item { at: self.at, candidate, cause, ways, pointless: self.pointless.clone(), stops }
+        IngestItem { at: self.at, candidate, cause, ways, pointless: self.pointless.clone(), stops }
     }
 }

@@ -25,8 +25,8 @@ use crate::queue::rules::message::Message;
 use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::invitation;
 use crate::survey::rules::survey::Trigger;
-use crate::survey::run::definition_cache::{ActiveTriggers, Place};
-use crate::survey::run::ingest::matched::{Batch, Stops, Which};
+use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
+use crate::survey::run::ingest::matched::{MatchedBatch, StopKeys, TriggerSelection};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::admit::{AdmitOutcome, InstanceOutcome, NewInstance};
 use crate::survey::store::visits::StopRequest;
@@ -38,7 +38,7 @@ const MATCHES_MAX: usize = 10;
 
 /// The outcome of one event, for one trigger or in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum Outcome {
+pub enum IngestOutcome {
     /// An entry was made.
     Created,
     /// There is one already.
@@ -53,7 +53,7 @@ pub enum Outcome {
 
 /// An entry that an event was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
+pub struct IngestedInstance {
     /// The survey.
     pub flow: FlowId,
     /// The trigger.
@@ -61,23 +61,23 @@ pub struct Instance {
     /// The entry.
     pub public_id: PublicId,
     /// Whether this event made the entry.
-    pub outcome: Outcome,
+    pub outcome: IngestOutcome,
 }
 
 /// The result of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ingested {
+pub struct IngestReport {
     /// In all.
-    pub outcome: Outcome,
+    pub outcome: IngestOutcome,
     /// For each trigger that wanted it.
-    pub instances: Vec<Instance>,
+    pub instances: Vec<IngestedInstance>,
     /// Why it failed, or why it begins nothing although a trigger wants it.
     pub error: Option<String>,
 }
 
 /// A trigger that a person chose.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ChosenTrigger {
     /// The survey.
     pub flow: FlowId,
     /// The trigger.
@@ -90,7 +90,7 @@ pub struct Chosen {
 
 /// An event for one recipient.
 #[derive(Debug)]
-pub struct Item<'a> {
+pub struct IngestItem<'a> {
     /// Its place among all that come together: the lower, the earlier.
     pub at: usize,
     /// The candidate, or the problems of the event.
@@ -105,7 +105,7 @@ pub struct Item<'a> {
     pub stops: bool,
 }
 
-impl<'a> Item<'a> {
+impl<'a> IngestItem<'a> {
     /// One that was handed in, by its place.
     #[must_use]
     pub const fn handed_in(
@@ -124,23 +124,23 @@ impl<'a> Item<'a> {
 
 /// Events of one kind, in their order.
 #[derive(Debug)]
-pub struct Lot<'a> {
+pub struct IngestBatch<'a> {
     /// The kind.
     pub kind: &'a str,
     /// The events.
-    pub items: Vec<Item<'a>>,
+    pub items: Vec<IngestItem<'a>>,
 }
 
 /// The progress of a lot.
 #[derive(Default)]
-struct LotProgress {
+struct BatchProgress {
     /// The entries that its items stop, with the active triggers when they were matched: one for each
     /// transaction.
-    stops: Vec<(Arc<ActiveTriggers>, Stops)>,
-    report: Vec<Ingested>,
+    stops: Vec<(Arc<ActiveTriggers>, StopKeys)>,
+    report: Vec<IngestReport>,
 }
 
-impl LotProgress {
+impl BatchProgress {
     fn stops_something(&self) -> bool {
         self.stops.iter().any(|(_, stops)| !stops.0.is_empty())
     }
@@ -151,13 +151,17 @@ impl LotProgress {
 ///
 /// # Errors
 /// When the database does not answer, or surveys are published over and over meanwhile.
-pub async fn ingest(surveys: &SurveyKind, tenant: Tenant, lots: &[Lot<'_>]) -> Result<Vec<Vec<Ingested>>> {
+pub async fn ingest(
+    surveys: &SurveyKind,
+    tenant: Tenant,
+    lots: &[IngestBatch<'_>],
+) -> Result<Vec<Vec<IngestReport>>> {
     let mut all = Vec::with_capacity(lots.len());
     for lot in lots {
         let is_first = all.is_empty();
         all.push(begin(surveys, tenant, lot).await.map_err(|error| after_part(error, is_first))?);
     }
-    if all.iter().any(LotProgress::stops_something) {
+    if all.iter().any(BatchProgress::stops_something) {
         let made = made_at(lots, &all);
         for (lot, progress) in lots.iter().zip(&mut all) {
             stop(surveys, tenant, lot, progress, &made).await.map_err(|error| after_part(error, false))?;
@@ -168,9 +172,9 @@ pub async fn ingest(surveys: &SurveyKind, tenant: Tenant, lots: &[Lot<'_>]) -> R
 }
 
 /// Writes the entries that the events of a lot begin, a transaction after the other.
-async fn begin(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>) -> Result<LotProgress> {
+async fn begin(surveys: &SurveyKind, tenant: Tenant, lot: &IngestBatch<'_>) -> Result<BatchProgress> {
     let by = format!("event:{}", lot.kind);
-    let mut progress = LotProgress::default();
+    let mut progress = BatchProgress::default();
     while progress.report.len() < lot.items.len() {
         let is_first = progress.report.is_empty();
         let begun = begin_next(surveys, tenant, lot, &by, &mut progress).await;
@@ -191,16 +195,17 @@ fn after_part(error: Error, is_first: bool) -> Error {
 async fn begin_next(
     surveys: &SurveyKind,
     tenant: Tenant,
-    lot: &Lot<'_>,
+    lot: &IngestBatch<'_>,
     by: &str,
-    progress: &mut LotProgress,
+    progress: &mut BatchProgress,
 ) -> Result<()> {
     let from = progress.report.len();
     for _ in 0..MATCHES_MAX {
         let offered = surveys.cache.known(&surveys.store, tenant).await?;
-        let which = Which::OfKind(lot.kind);
-        let mut batch = Batch::matched(&lot.items[from..], &offered, which, ENTRY_KEYS_PER_TRANSACTION);
-        let stops = Stops::matched(lot, from..from + batch.items, &offered);
+        let which = TriggerSelection::OfKind(lot.kind);
+        let mut batch =
+            MatchedBatch::matched(&lot.items[from..], &offered, which, ENTRY_KEYS_PER_TRANSACTION);
+        let stops = StopKeys::matched(lot, from..from + batch.items, &offered);
         let made = if batch.entries.is_empty() && stops.0.is_empty() {
             // No transaction would notice that something was published since.
             let current = surveys.cache.current(&surveys.store, tenant).await?;
@@ -223,9 +228,9 @@ async fn begin_next(
 pub async fn send_chosen(
     surveys: &SurveyKind,
     tenant: Tenant,
-    chosen: &Chosen,
-    items: &[Item<'_>],
-) -> Result<Option<Vec<Ingested>>> {
+    chosen: &ChosenTrigger,
+    items: &[IngestItem<'_>],
+) -> Result<Option<Vec<IngestReport>>> {
     // No recipient: the answer still says whether there is such a trigger.
     if chosen.dry_run || items.is_empty() {
         return foretell_chosen(surveys, tenant, chosen, items).await;
@@ -246,15 +251,15 @@ pub async fn send_chosen(
 async fn send_next(
     surveys: &SurveyKind,
     tenant: Tenant,
-    chosen: &Chosen,
-    items: &[Item<'_>],
-) -> Result<Option<Vec<Ingested>>> {
+    chosen: &ChosenTrigger,
+    items: &[IngestItem<'_>],
+) -> Result<Option<Vec<IngestReport>>> {
     let by = format!("user:{}", chosen.by);
     for _ in 0..MATCHES_MAX {
         let offered = surveys.cache.current(&surveys.store, tenant).await?;
         let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
-        let which = Which::Chosen(place);
-        let mut batch = Batch::matched(items, &offered, which, ENTRY_KEYS_PER_TRANSACTION);
+        let which = TriggerSelection::Chosen(place);
+        let mut batch = MatchedBatch::matched(items, &offered, which, ENTRY_KEYS_PER_TRANSACTION);
         let Some(made) = admit(surveys, tenant, &offered, &by, &mut batch).await? else { continue };
         return Ok(Some(batch.report(&made, &offered)));
     }
@@ -265,12 +270,12 @@ async fn send_next(
 async fn foretell_chosen(
     surveys: &SurveyKind,
     tenant: Tenant,
-    chosen: &Chosen,
-    items: &[Item<'_>],
-) -> Result<Option<Vec<Ingested>>> {
+    chosen: &ChosenTrigger,
+    items: &[IngestItem<'_>],
+) -> Result<Option<Vec<IngestReport>>> {
     let offered = surveys.cache.current(&surveys.store, tenant).await?;
     let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
-    let batch = Batch::matched(items, &offered, Which::Chosen(place), usize::MAX);
+    let batch = MatchedBatch::matched(items, &offered, TriggerSelection::Chosen(place), usize::MAX);
     let made = foretold(surveys, tenant, &batch).await?;
     let mut report = batch.report(&made, &offered);
     foretell_refusals(surveys, tenant, &offered.at(place).2.channel, items, &mut report).await?;
@@ -278,9 +283,9 @@ async fn foretell_chosen(
 }
 
 /// The result for the remaining recipients when the survey was unpublished after some were written.
-fn unpublished() -> Ingested {
+fn unpublished() -> IngestReport {
     let error = Some("the survey was withdrawn meanwhile: its trigger is published no more".to_owned());
-    Ingested { outcome: Outcome::Failed, instances: Vec::new(), error }
+    IngestReport { outcome: IngestOutcome::Failed, instances: Vec::new(), error }
 }
 
 /// Finds the recipients of a dry run that would not be sent a message by this channel, and the reasons.
@@ -288,24 +293,24 @@ async fn foretell_refusals(
     surveys: &SurveyKind,
     tenant: Tenant,
     channel: &str,
-    items: &[Item<'_>],
-    report: &mut [Ingested],
+    items: &[IngestItem<'_>],
+    report: &mut [IngestReport],
 ) -> Result<()> {
-    let address = |item: &Item<'_>| item.candidate.as_ref().ok().map(|one| one.address.to_owned());
+    let address = |item: &IngestItem<'_>| item.candidate.as_ref().ok().map(|one| one.address.to_owned());
     let known = items.iter().filter_map(address).map(|address| (tenant, address));
     let consent = surveys.store.consent(known.collect()).await?;
     let (kind, now) = (invitation::EVENT_TYPE, surveys.store.now().await?);
     let asked = ConsentQuestion { channel, kind, now, redirected: false, zone: None };
     for (item, one) in items.iter().zip(report) {
-        let pointless = item.pointless.clone().filter(|_| one.outcome == Outcome::Created);
+        let pointless = item.pointless.clone().filter(|_| one.outcome == IngestOutcome::Created);
         let verdict = address(item).map(|address| consent.verdict(tenant, &address, &asked));
         let suppressed = match (verdict, one.outcome) {
-            (Some(ConsentDecision::Suppressed(why)), Outcome::Created) => Some(why.to_string()),
+            (Some(ConsentDecision::Suppressed(why)), IngestOutcome::Created) => Some(why.to_string()),
             _ => None,
         };
         let Some(why) = pointless.map(|reason| reason.to_string()).or(suppressed) else { continue };
-        (one.outcome, one.error) = (Outcome::Skipped, Some(why));
-        one.instances.iter_mut().for_each(|instance| instance.outcome = Outcome::Skipped);
+        (one.outcome, one.error) = (IngestOutcome::Skipped, Some(why));
+        one.instances.iter_mut().for_each(|instance| instance.outcome = IngestOutcome::Skipped);
     }
     Ok(())
 }
@@ -326,7 +331,7 @@ async fn admit(
     tenant: Tenant,
     offered: &ActiveTriggers,
     by: &str,
-    batch: &mut Batch,
+    batch: &mut MatchedBatch,
 ) -> Result<Option<Vec<InstanceOutcome>>> {
     let entries = std::mem::take(&mut batch.entries);
     let look_first = offered.lately.many_known();
@@ -345,7 +350,11 @@ async fn admit(
 }
 
 /// Previews the outcome of writing a batch.
-async fn foretold(surveys: &SurveyKind, tenant: Tenant, batch: &Batch) -> Result<Vec<InstanceOutcome>> {
+async fn foretold(
+    surveys: &SurveyKind,
+    tenant: Tenant,
+    batch: &MatchedBatch,
+) -> Result<Vec<InstanceOutcome>> {
     let keys: Vec<KeyDigestHalf> = batch.entries.iter().map(|entry| entry.key).collect();
     let mut known: HashMap<KeyDigestHalf, PublicId> = surveys.store.known_keys(tenant, keys).await?;
     let foretell = |entry: &NewInstance| match known.get(&entry.key) {
@@ -359,10 +368,10 @@ async fn foretold(surveys: &SurveyKind, tenant: Tenant, batch: &Batch) -> Result
 }
 
 /// The places of the events that made entries just now.
-fn made_at(lots: &[Lot<'_>], all: &[LotProgress]) -> HashMap<PublicId, usize> {
+fn made_at(lots: &[IngestBatch<'_>], all: &[BatchProgress]) -> HashMap<PublicId, usize> {
     let reports = lots.iter().zip(all).flat_map(|(lot, progress)| lot.items.iter().zip(&progress.report));
     let made = reports.flat_map(|(item, one)| {
-        let created = one.instances.iter().filter(|instance| instance.outcome == Outcome::Created);
+        let created = one.instances.iter().filter(|instance| instance.outcome == IngestOutcome::Created);
         created.map(|instance| (instance.public_id, item.at))
     });
     made.collect()
@@ -372,17 +381,17 @@ fn made_at(lots: &[Lot<'_>], all: &[LotProgress]) -> HashMap<PublicId, usize> {
 async fn stop(
     surveys: &SurveyKind,
     tenant: Tenant,
-    lot: &Lot<'_>,
-    progress: &mut LotProgress,
+    lot: &IngestBatch<'_>,
+    progress: &mut BatchProgress,
     made: &HashMap<PublicId, usize>,
 ) -> Result<()> {
-    for (offered, Stops(stops)) in std::mem::take(&mut progress.stops) {
+    for (offered, StopKeys(stops)) in std::mem::take(&mut progress.stops) {
         if stops.is_empty() {
             continue;
         }
         let keys: Vec<KeyDigestHalf> = stops.iter().map(|(_, _, key)| *key).collect();
         let known = surveys.store.known_keys(tenant, keys).await?;
-        let mut asked: BTreeMap<PublicId, (usize, Place)> = BTreeMap::new();
+        let mut asked: BTreeMap<PublicId, (usize, TriggerIndex)> = BTreeMap::new();
         for (n, place, key) in stops {
             let Some(public_id) = known.get(&key) else { continue };
             let came_later = made.get(public_id).is_some_and(|at| *at > lot.items[n].at);
@@ -403,12 +412,12 @@ async fn stop(
 }
 
 /// Notes that an event has stopped an entry of a trigger.
-fn note_stopped(one: &mut Ingested, offered: &ActiveTriggers, place: Place, public_id: PublicId) {
+fn note_stopped(one: &mut IngestReport, offered: &ActiveTriggers, place: TriggerIndex, public_id: PublicId) {
     let (edition, _, shared) = offered.at(place);
     let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
-    let outcome = Outcome::Stopped;
-    one.instances.push(Instance { flow, trigger_id, public_id, outcome });
-    if one.outcome == Outcome::NoMatch {
+    let outcome = IngestOutcome::Stopped;
+    one.instances.push(IngestedInstance { flow, trigger_id, public_id, outcome });
+    if one.outcome == IngestOutcome::NoMatch {
         one.outcome = outcome;
     }
 }

@@ -22,7 +22,7 @@ use crate::survey::rules::invitation;
 use crate::survey::run::definition_cache::{DefinitionCache, LoadedSurvey};
 use crate::survey::run::events;
 use crate::survey::run::renderer::SurveyRenderer;
-use crate::survey::store::instance::Instance;
+use crate::survey::store::instance::SurveyInstance;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl LoadedSurveys {
     ) -> Result<Self> {
         let mut loaded = Self::default();
         for entry in entries {
-            let Some(of) = Instance::of(entry) else { continue };
+            let Some(of) = SurveyInstance::of(entry) else { continue };
             let version = (of.flow, of.number);
             if let std::collections::hash_map::Entry::Vacant(new) = loaded.versions.entry(version) {
                 new.insert(kind.cache.edition(&kind.store, of.flow, of.number).await?);
@@ -70,19 +70,20 @@ impl LoadedSurveys {
     }
 
     /// The version that an instance was made with; `None` if it is gone.
-    pub(crate) fn version(&self, of: &Instance<'_>) -> Option<&Arc<LoadedSurvey>> {
+    pub(crate) fn version(&self, of: &SurveyInstance<'_>) -> Option<&Arc<LoadedSurvey>> {
         self.versions.get(&(of.flow, of.number))?.as_ref()
     }
 
     /// The kind of the events that the instance's trigger looks at.
-    pub(crate) fn event_kind(&self, of: &Instance<'_>) -> Option<&str> {
+    pub(crate) fn event_kind(&self, of: &SurveyInstance<'_>) -> Option<&str> {
         let mut triggers = self.version(of)?.survey.triggers.iter();
         triggers.find(|trigger| trigger.id == of.trigger_id).map(|trigger| trigger.event_kind.as_str())
     }
 
     /// The entry with its timetable; one whose version is gone has no reminders left.
     pub(crate) fn context(&self, entry: &Arc<Entry>) -> EntryContext {
-        let schedule = Instance::of(entry).and_then(|of| self.version(&of)?.schedule(of.trigger_id).cloned());
+        let schedule =
+            SurveyInstance::of(entry).and_then(|of| self.version(&of)?.schedule(of.trigger_id).cloned());
         EntryContext { entry: Arc::clone(entry), schedule: schedule.unwrap_or_default() }
     }
 
@@ -90,7 +91,7 @@ impl LoadedSurveys {
     /// version says in which language.
     pub(crate) fn template(
         &self,
-        of: &Instance<'_>,
+        of: &SurveyInstance<'_>,
         channel: &str,
         send: u32,
         wanted: Option<&str>,
@@ -111,7 +112,7 @@ impl LoadedSurveys {
 
     /// Whether the language of the recipient decides which text is sent. Texts of our own are in several
     /// languages, too.
-    fn is_multilingual(&self, of: &Instance<'_>) -> bool {
+    fn is_multilingual(&self, of: &SurveyInstance<'_>) -> bool {
         let has_own = || self.template(of, of.channel, of.entry.next_send(), None).0 == TemplateId::BUILT_IN;
         self.sets.get(&of.entry.tenant).is_some_and(|set| set.is_multilingual()) || has_own()
     }
@@ -154,7 +155,7 @@ async fn plan_sends(
 ) -> Result<Vec<PlannedSend>> {
     let surveys = LoadedSurveys::load(kind, context, peeked.due.iter().map(|(_, entry)| entry)).await?;
     let instances =
-        || peeked.due.iter().filter_map(|(work, entry)| Some((work, entry, Instance::of(entry)?)));
+        || peeked.due.iter().filter_map(|(work, entry)| Some((work, entry, SurveyInstance::of(entry)?)));
     let readers = instances().filter(|(.., of)| surveys.is_multilingual(of));
     let readers: Vec<_> = readers.map(|(_, entry, of)| (entry.tenant, of.address.to_owned())).collect();
     let consent = if readers.is_empty() { None } else { Some(context.store().consent(readers).await?) };

@@ -23,11 +23,11 @@ use crate::flow::rules::event_kind::Recipient;
 use crate::flow::store::entries::Entry;
 use crate::queue::run::executor::BoxFuture;
 use crate::survey::rules::candidate::reached::{reader, recipient_at};
-use crate::survey::rules::invitation::{self, Invitation, Words};
+use crate::survey::rules::invitation::{self, Invitation, InvitationWords};
 use crate::survey::run::definition_cache::LoadedSurvey;
 use crate::survey::run::event_facts::{EventFacts, PlannedInstance};
 use crate::survey::run::kind::{LoadedSurveys, SurveyKind};
-use crate::survey::store::instance::Instance;
+use crate::survey::store::instance::SurveyInstance;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl SurveyRenderer {
     /// Reads what is known of the events that deliveries are about.
     async fn read_facts(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
         let wanted = deliveries.iter().filter_map(|delivery| {
-            let of = Instance::of(self.entries.get(&delivery.entry)?)?;
+            let of = SurveyInstance::of(self.entries.get(&delivery.entry)?)?;
             let (event_kind, template) = (self.surveys.event_kind(&of), self.template(delivery));
             Some(PlannedInstance { of, event_kind, template })
         });
@@ -103,7 +103,7 @@ impl SurveyRenderer {
         &self,
         context: &DeliveryContext,
         of: &Delivery,
-        instance: &Instance<'_>,
+        instance: &SurveyInstance<'_>,
         now: Timestamp,
     ) -> GateDecision {
         let redirected = of.channel != instance.channel;
@@ -118,7 +118,7 @@ impl SurveyRenderer {
         &self,
         context: &DeliveryContext,
         of: &Delivery,
-        instance: &Instance<'_>,
+        instance: &SurveyInstance<'_>,
         version: &LoadedSurvey,
         now: Timestamp,
     ) -> Option<RenderOutcome> {
@@ -127,8 +127,8 @@ impl SurveyRenderer {
         let address = of.address.as_str();
         let to = MessageRecipient { tenant, address, channel: &of.channel, kind: invitation::EVENT_TYPE };
         let words = match of.template {
-            TemplateId::BUILT_IN => Words::Own(of.template_version),
-            _ => Words::Template(self.template(of)?),
+            TemplateId::BUILT_IN => InvitationWords::Own(of.template_version),
+            _ => InvitationWords::Template(self.template(of)?),
         };
         let sources = self.sources(of, instance);
         let said = self.invitation(of, instance, version, &sources);
@@ -137,8 +137,8 @@ impl SurveyRenderer {
         let wording = invitation::word(set, words, &said);
         // One provider's own template means nothing to another.
         let is_for = |words| match words {
-            Words::Template(template) => is_worded_for(&context.channels, template, &of.channel),
-            Words::Own(_) => true,
+            InvitationWords::Template(template) => is_worded_for(&context.channels, template, &of.channel),
+            InvitationWords::Own(_) => true,
         };
         let own = wording.provider.filter(|_| is_for(words));
         let message = RenderedMessage {
@@ -161,11 +161,11 @@ impl SurveyRenderer {
         Some(RenderOutcome { message, warnings: wording.warnings })
     }
 
-    fn sources(&self, of: &Delivery, instance: &Instance<'_>) -> Sources<'_> {
+    fn sources(&self, of: &Delivery, instance: &SurveyInstance<'_>) -> TextSources<'_> {
         let (entry, public_id) = (instance.entry, instance.public_id.to_string());
         let wanted = self.recipients.locale(entry.tenant, instance.address).or(instance.locale);
         let person = self.facts.person(entry.id);
-        Sources {
+        TextSources {
             url: self.kind.url.replace("{publicId}", &public_id),
             public_id,
             payload: self.facts.payload(entry.id),
@@ -177,9 +177,9 @@ impl SurveyRenderer {
     fn invitation<'a>(
         &'a self,
         of: &'a Delivery,
-        instance: &Instance<'a>,
+        instance: &SurveyInstance<'a>,
         version: &'a LoadedSurvey,
-        sources: &'a Sources<'a>,
+        sources: &'a TextSources<'a>,
     ) -> Invitation<'a> {
         let (survey, id) = (&version.survey, instance.entry.id);
         Invitation {
@@ -208,7 +208,7 @@ impl SurveyRenderer {
 }
 
 /// What the text of one send is made from, beside what stands elsewhere.
-struct Sources<'r> {
+struct TextSources<'r> {
     public_id: String,
     url: String,
     payload: Arc<Value>,
@@ -253,7 +253,7 @@ impl Renderer for SurveyRenderer {
 
     fn gate(&self, context: &DeliveryContext, due: &DueDelivery, now: Timestamp) -> GateDecision {
         // Without its entry there is nothing to ask, and nothing to render.
-        let instance = self.entries.get(&due.delivery.entry).and_then(|entry| Instance::of(entry));
+        let instance = self.entries.get(&due.delivery.entry).and_then(|entry| SurveyInstance::of(entry));
         let Some(instance) = instance else { return GateDecision::Deliver };
         match self.facts.find_cancel_reason(due.delivery.entry) {
             Some(reason) => GateDecision::Drop { reason: reason.code().to_owned(), said: reason.to_string() },
@@ -273,7 +273,7 @@ impl Renderer for SurveyRenderer {
             let (outcome, error) = (None, error.to_owned());
             Box::new(DeliveryOutcome::Failed { outcome, error, fallback: None })
         };
-        let instance = self.entries.get(&of.entry).and_then(|entry| Instance::of(entry));
+        let instance = self.entries.get(&of.entry).and_then(|entry| SurveyInstance::of(entry));
         let instance = instance.ok_or_else(|| gone("its entry is gone"))?;
         let version = self.surveys.version(&instance);
         let version = version.ok_or_else(|| gone("the version of the survey that it belongs to is gone"))?;
@@ -282,7 +282,7 @@ impl Renderer for SurveyRenderer {
 
     fn fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
         let channel = context.policy(&of.channel).fallback.as_deref()?;
-        let instance = Instance::of(self.entries.get(&of.entry)?)?;
+        let instance = SurveyInstance::of(self.entries.get(&of.entry)?)?;
         let wanted = self.recipients.locale(of.tenant, instance.address).or(instance.locale);
         let (template, version) = self.surveys.template(&instance, channel, of.send, wanted);
         Some(PlannedDelivery {

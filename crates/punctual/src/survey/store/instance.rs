@@ -7,7 +7,7 @@ use crate::flow::store::entries::{Entry, EntryDefinition, EntryRecipient};
 
 /// An entry that is a survey's, with the parts that every such entry has.
 #[derive(Clone, Copy, Debug)]
-pub struct Instance<'e> {
+pub struct SurveyInstance<'e> {
     /// The entry.
     pub entry: &'e Entry,
     /// Its public id.
@@ -30,7 +30,7 @@ pub struct Instance<'e> {
     pub payload: &'e str,
 }
 
-impl<'e> Instance<'e> {
+impl<'e> SurveyInstance<'e> {
     /// Views an entry as an instance; `None` if it is no survey's.
     #[must_use]
     pub fn of(entry: &'e Entry) -> Option<Self> {

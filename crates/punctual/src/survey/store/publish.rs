@@ -17,7 +17,7 @@ use crate::flow::store::flows::integration_ids;
 use crate::queue::rules::message::NewMessage;
 use crate::queue::store::messages;
 use crate::queue::store::messages::addressed::{AddressedMessage, insert_all_to, insert_to};
-use crate::survey::store::instance::Instance;
+use crate::survey::store::instance::SurveyInstance;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,7 @@ pub const TOPIC: &str = "survey.responses";
 
 /// A moment of a survey instance.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SurveyMoment {
+pub enum SurveyEvent {
     /// The recipient has answered.
     Completed {
         /// When.
@@ -53,7 +53,7 @@ pub enum SurveyMoment {
     Cancelled(Timestamp),
 }
 
-impl SurveyMoment {
+impl SurveyEvent {
     /// The kind of its message.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -77,7 +77,7 @@ impl SurveyMoment {
 /// The fields of a message, but for the event's payload, which is JSON already.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct MomentFields<'a> {
+struct SurveyEventFields<'a> {
     survey_id: FlowId,
     survey_version: u32,
     survey_integration_id: Option<&'a str>,
@@ -94,7 +94,7 @@ struct MomentFields<'a> {
     answers: Option<&'a Map<String, Json>>,
 }
 
-impl From<EntryEvent> for SurveyMoment {
+impl From<EntryEvent> for SurveyEvent {
     fn from(moment: EntryEvent) -> Self {
         match moment {
             EntryEvent::Sent { at, send } => Self::Sent { at, attempt: send },
@@ -105,12 +105,12 @@ impl From<EntryEvent> for SurveyMoment {
 }
 
 /// The message of a moment.
-fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &SurveyMoment) -> NewMessage {
+fn message(of: &SurveyInstance<'_>, integration_id: Option<&str>, moment: &SurveyEvent) -> NewMessage {
     let (completed_at, agent_id, answers) = match moment {
-        SurveyMoment::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
+        SurveyEvent::Completed { at, agent_id, answers } => (Some(*at), agent_id.as_deref(), Some(answers)),
         _ => (None, None, None),
     };
-    let fields = MomentFields {
+    let fields = SurveyEventFields {
         survey_id: of.flow,
         survey_version: of.number,
         survey_integration_id: integration_id,
@@ -123,7 +123,7 @@ fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &SurveyMomen
         occurred_at: moment.at(),
         completed_at,
         agent_id,
-        attempt: if let SurveyMoment::Sent { attempt, .. } = moment { Some(*attempt) } else { None },
+        attempt: if let SurveyEvent::Sent { attempt, .. } = moment { Some(*attempt) } else { None },
         answers,
     };
     let mut payload = serde_json::to_string(&fields).unwrap_or_default();
@@ -138,8 +138,8 @@ fn message(of: &Instance<'_>, integration_id: Option<&str>, moment: &SurveyMomen
 /// Publishes a moment of one instance, to the subscriptions named or to all of the topic.
 pub(crate) async fn publish_one(
     tx: &mut Tx,
-    of: &Instance<'_>,
-    moment: &SurveyMoment,
+    of: &SurveyInstance<'_>,
+    moment: &SurveyEvent,
     only: Option<&[String]>,
 ) -> Result<AddressedMessage> {
     let integrations = integration_ids(tx, &[of.flow]).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn publish_one(
 }
 
 /// Publishes moments of many instances: to the subscriptions that their surveys list, or to all of the topic.
-pub(crate) async fn publish_all(tx: &mut Tx, news: &[(Instance<'_>, SurveyMoment)]) -> Result<()> {
+pub(crate) async fn publish_all(tx: &mut Tx, news: &[(SurveyInstance<'_>, SurveyEvent)]) -> Result<()> {
     if news.is_empty() {
         return Ok(());
     }
@@ -180,7 +180,8 @@ impl EntryHook for SurveyHook {
 
     fn after_change<'t>(&'t self, tx: &'t mut Tx, news: &'t [ChangedEntry<'t>]) -> TxFuture<'t, ()> {
         Box::pin(async move {
-            let of_kind = news.iter().filter_map(|one| Some((Instance::of(one.entry)?, one.moment.into())));
+            let of_kind =
+                news.iter().filter_map(|one| Some((SurveyInstance::of(one.entry)?, one.moment.into())));
             publish_all(tx, &of_kind.collect::<Vec<_>>()).await?;
             let has_ended = |one: &&ChangedEntry<'_>| !matches!(one.moment, EntryEvent::Sent { .. });
             let ended: Vec<i64> = news.iter().filter(has_ended).map(|one| one.entry.id.0).collect();

@@ -20,8 +20,8 @@ use crate::flow::store::entries::history::{ENGINE, NewChange, add_changes};
 use crate::flow::store::entries::lists::entry_by_public_id;
 use crate::flow::store::entries::{Entry, lock_by_public_id, lock_by_public_ids};
 use crate::queue::store::messages::due_times;
-use crate::survey::store::instance::Instance;
-use crate::survey::store::publish::{SurveyMoment, forget_progress, publish_all, publish_one};
+use crate::survey::store::instance::SurveyInstance;
+use crate::survey::store::publish::{SurveyEvent, forget_progress, publish_all, publish_one};
 use crate::survey::store::results::ResponseListeners;
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashSet};
@@ -39,7 +39,7 @@ pub enum TransitionOutcome {
 
 /// An answer, checked against its version.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct SurveyAnswer {
     /// The instance.
     pub public_id: PublicId,
     /// The answers, in their canonical form.
@@ -50,7 +50,7 @@ pub struct Answer {
     pub listeners: Option<Vec<String>>,
 }
 
-impl Answer {
+impl SurveyAnswer {
     fn agent_id(&self) -> Option<String> {
         self.meta.as_ref()?.get("agentId")?.as_str().map(str::to_owned)
     }
@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Writes an answer: the answer, the end of the instance and the message commit together.
-    pub fn complete(&self, answer: Answer) -> VerbFuture<'_, TransitionOutcome> {
+    pub fn complete(&self, answer: SurveyAnswer) -> VerbFuture<'_, TransitionOutcome> {
         self.write(answer, |tx, answer| Box::pin(complete(tx, answer)))
     }
 
@@ -119,15 +119,15 @@ async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
     let now = tx.now().await?;
     tx.execute(OPENED, params![entry.id.0, state.status.code(), now]).await?;
     (entry.state, entry.opened_at, entry.version) = (state, Some(now), entry.version + 1);
-    publish(tx, &entry, SurveyMoment::Opened(now)).await?;
+    publish(tx, &entry, SurveyEvent::Opened(now)).await?;
     Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
 const OPENED: &str = "update punctual.entry \
     set status = $2, opened_at = coalesce(opened_at, $3), version = version + 1 where id = $1";
 
-async fn publish(tx: &mut Tx, entry: &Entry, moment: SurveyMoment) -> Result<()> {
-    let Some(instance) = Instance::of(entry) else { return Ok(()) };
+async fn publish(tx: &mut Tx, entry: &Entry, moment: SurveyEvent) -> Result<()> {
+    let Some(instance) = SurveyInstance::of(entry) else { return Ok(()) };
     publish_all(tx, &[(instance, moment)]).await
 }
 
@@ -145,7 +145,7 @@ async fn keep(tx: &mut Tx, id: PublicId, answers: &Map<String, Json>) -> Result<
 const KEEP: &str = "insert into punctual.progress (entry_id, answers, at) values ($1, $2, $3) \
     on conflict (entry_id) do update set answers = excluded.answers, at = excluded.at";
 
-async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
+async fn complete(tx: &mut Tx, answer: &SurveyAnswer) -> Result<TransitionOutcome> {
     let found = lock_by_public_id(tx, answer.public_id).await?;
     let Some(mut entry) = found else { return Ok(TransitionOutcome::Unknown) };
     let state = match entry.state.after(Transition::Submitted) {
@@ -161,10 +161,10 @@ async fn complete(tx: &mut Tx, answer: &Answer) -> Result<TransitionOutcome> {
     Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
-async fn write_response(tx: &mut Tx, entry: &Entry, answer: &Answer, now: Timestamp) -> Result<()> {
-    let Some(instance) = Instance::of(entry) else { return Ok(()) };
+async fn write_response(tx: &mut Tx, entry: &Entry, answer: &SurveyAnswer, now: Timestamp) -> Result<()> {
+    let Some(instance) = SurveyInstance::of(entry) else { return Ok(()) };
     let moment =
-        SurveyMoment::Completed { at: now, agent_id: answer.agent_id(), answers: answer.answers.clone() };
+        SurveyEvent::Completed { at: now, agent_id: answer.agent_id(), answers: answer.answers.clone() };
     let addressed = publish_one(tx, &instance, &moment, answer.listeners.as_deref()).await?;
     let answers = serde_json::to_string(&answer.answers).unwrap_or_default();
     let meta = answer.meta.as_ref().map(Json::to_string);

@@ -21,7 +21,7 @@ use punctual::database::points::CrashPoint;
 use punctual::database::postgres::direct::DirectConnection;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{Ingest, Outcome, Submitted};
+use punctual::engine::{Ingest, IngestOutcome, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
@@ -261,7 +261,7 @@ async fn ingest(keeper: &Engine, entries: usize, spread: Duration) -> Vec<Public
         };
         let ingest = Ingest { event_kind: "visit".into(), items: batch.iter().map(event).collect() };
         for item in keeper.ingest(TENANT, &ingest).await.unwrap() {
-            assert_eq!(item.outcome, Outcome::Created);
+            assert_eq!(item.outcome, IngestOutcome::Created);
             ids.push(item.instances[0].public_id);
         }
     }

@@ -509,7 +509,7 @@ async fn prd_5_explain_of_an_event_tells_of_surveys_too(t: &Bench) {
     let message = NewMessage::new("visits", "service-visit-closed", payload.to_string());
     let told = explain(&engine, message.clone()).await;
     assert_eq!(told.triggers.len(), 1, "{told:?}");
-    assert_eq!(told.triggers[0].outcome, punctual::engine::Outcome::Created, "{told:?}");
+    assert_eq!(told.triggers[0].outcome, punctual::engine::IngestOutcome::Created, "{told:?}");
     let notification = told.notification.unwrap();
     assert_eq!(notification.outcome, NotificationOutcome::Created, "{notification:?}");
     engine.enqueue_one(TENANT, message).await.unwrap();

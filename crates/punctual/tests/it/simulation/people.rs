@@ -11,7 +11,7 @@ use crate::bench::change;
 use punctual::base::duration;
 use punctual::delivery::store::entries::actions::ActionOutcome;
 use punctual::delivery::store::entries::actions::EntryAction;
-use punctual::engine::{Ingest, Ingested, Outcome, Submitted};
+use punctual::engine::{Ingest, IngestOutcome, IngestReport, Submitted};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
@@ -250,7 +250,7 @@ impl Scene {
     }
 
     /// Whoever is told of an entry can rely on it: it is there, of this very event, and new only once.
-    fn heard_ingest(&self, tenant: Tenant, visits: &[&str], answer: &[Ingested]) -> Verdict {
+    fn heard_ingest(&self, tenant: Tenant, visits: &[&str], answer: &[IngestReport]) -> Verdict {
         let mut state = self.world.state();
         for (visit, item) in visits.iter().zip(answer) {
             for instance in &item.instances {
@@ -263,7 +263,7 @@ impl Scene {
                 if of != want || !row.is_of(tenant.id(), &payload(visit).to_string()) {
                     return Err(format!("{id} was told for visit {visit} of {want:?}, and is {row:?}"));
                 }
-                let new = instance.outcome == Outcome::Created;
+                let new = instance.outcome == IngestOutcome::Created;
                 if new && !state.entries.created.insert(id.halves()) {
                     return Err(format!("{id} was told to be new twice"));
                 }
@@ -283,7 +283,7 @@ impl Scene {
         };
         let ingest = Ingest { event_kind: STOP.into(), items: vec![event(visit)] };
         let Ok(answer) = engine.ingest(tenant, &ingest).await else { return };
-        let stopped = answer[0].instances.iter().filter(|i| i.outcome == Outcome::Stopped);
+        let stopped = answer[0].instances.iter().filter(|i| i.outcome == IngestOutcome::Stopped);
         for instance in stopped {
             self.world.did("event stopped an entry");
             let verdict = self.assert_status(instance.public_id, EntryStatus::Cancelled);

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use punctual::base::csv;
 use punctual::engine::{FROM_THE_START, SurveyResults};
 use punctual::flow::rules::entry::EntryStatus;
-use punctual::survey::rules::results::{Tally, response_rate};
+use punctual::survey::rules::results::{AnswerCounts, response_rate};
 use punctual::survey::rules::survey::Survey;
 use punctual::survey::store::results;
 use punctual::survey::store::results::RemovedEntries;
@@ -182,8 +182,8 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
     }
 }
 
-fn question(survey: &Arc<Survey>, id: &str, tally: &Tally) -> Question {
-    use punctual::survey::rules::survey::Kind;
+fn question(survey: &Arc<Survey>, id: &str, tally: &AnswerCounts) -> Question {
+    use punctual::survey::rules::survey::QuestionKind;
     let asked = survey.question(id);
     let answered = tally.answered();
     let line = |(value, count): (String, u64)| {
@@ -191,13 +191,13 @@ fn question(survey: &Arc<Survey>, id: &str, tally: &Tally) -> Question {
         Line { value, count, share }
     };
     let (mean, nps, csat) = match tally {
-        Tally::Steps(steps) => {
-            let is_nps = asked.is_some_and(|question| matches!(question.kind, Kind::Nps));
+        AnswerCounts::Steps(steps) => {
+            let is_nps = asked.is_some_and(|question| matches!(question.kind, QuestionKind::Nps));
             let (nps, csat) = if is_nps { (steps.nps(), None) } else { (None, steps.csat()) };
             (Some(steps.mean), nps, csat)
         }
-        Tally::Number(mean) => (Some(*mean), None, None),
-        Tally::Choices { .. } | Tally::Answered(_) => (None, None, None),
+        AnswerCounts::Number(mean) => (Some(*mean), None, None),
+        AnswerCounts::Choices { .. } | AnswerCounts::Answered(_) => (None, None, None),
     };
     Question {
         id: id.to_owned(),

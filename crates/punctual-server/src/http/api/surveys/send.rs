@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{RawPathParams, State};
 use punctual::Problems;
 use punctual::base::csv;
-use punctual::engine::Chosen;
+use punctual::engine::ChosenTrigger;
 use serde_json::{Map, Value, json};
 
 /// `POST /api/surveys/{id}/triggers/{triggerId}/send`: `{recipients | csv, payload?, dryRun?}`.
@@ -46,7 +46,7 @@ pub async fn send(
         }
     };
     problems.into_result()?;
-    let chosen = Chosen { flow: id.flow(), trigger_id, by: caller.id.clone(), dry_run };
+    let chosen = ChosenTrigger { flow: id.flow(), trigger_id, by: caller.id.clone(), dry_run };
     let done = app.engine.send_by_hand(caller.tenant, &chosen, items.unwrap_or_default()).await?;
     Ok(Json(if dry_run { foretold(done) } else { answered(done) }))
 }

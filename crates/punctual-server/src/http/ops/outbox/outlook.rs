@@ -5,10 +5,10 @@ use crate::app::App;
 use crate::http::error::Answer;
 use punctual::Tenant;
 use punctual::delivery::store::entries::preview::PreviewedMessage;
-use punctual::engine::Outcome;
+use punctual::engine::IngestOutcome;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::operate::store::outbox::failed::Failed;
-use punctual::survey::run::ingest::foretold::ForetoldInstance;
+use punctual::survey::run::ingest::foretold::PreviewedInstance;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ pub struct Instance {
     trigger_id: String,
     /// Null for one that is not there yet.
     public_id: Option<PublicId>,
-    outcome: Outcome,
+    outcome: IngestOutcome,
     /// Why it would not be begun.
     reason: Option<&'static str>,
 }
@@ -92,10 +92,12 @@ fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut Seen) -> Message {
     Message { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
 }
 
-fn instance(tenant: Tenant, one: ForetoldInstance, seen: &mut Seen) -> Instance {
+fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut Seen) -> Instance {
     let (outcome, reason) = match one.outcome {
-        Outcome::Skipped => (Outcome::Skipped, Some("It was made of the same event before")),
-        Outcome::Created if !seen.insert((tenant, one.unique_hash)) => (Outcome::Skipped, Some(SAME_KEY)),
+        IngestOutcome::Skipped => (IngestOutcome::Skipped, Some("It was made of the same event before")),
+        IngestOutcome::Created if !seen.insert((tenant, one.unique_hash)) => {
+            (IngestOutcome::Skipped, Some(SAME_KEY))
+        }
         other => (other, None),
     };
     Instance {

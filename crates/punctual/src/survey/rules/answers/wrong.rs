@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The problem of one answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wrong {
+pub enum AnswerProblem {
     /// There is no such question.
     Unknown {
         /// The id that was probably meant.
@@ -42,7 +42,7 @@ pub enum Wrong {
 /// Options that are listed in an error.
 const OPTIONS_TOLD_MAX: usize = 10;
 
-impl fmt::Display for Wrong {
+impl fmt::Display for AnswerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { nearest: None } => write!(f, "is not a question of this survey"),
@@ -72,9 +72,9 @@ fn counted(n: usize, what: &str) -> String {
 
 /// Why answers were not taken: by question, in the order of the questions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refused(pub Vec<(String, Wrong)>);
+pub struct AnswersError(pub Vec<(String, AnswerProblem)>);
 
-impl Refused {
+impl AnswersError {
     /// As sentences, each under its question's id.
     #[must_use]
     pub fn problems(&self) -> Problems {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 /// A recipient as a candidate has it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reached {
+pub struct CandidateRecipient {
     /// `{address, locale, customerRef}`, without what is not known.
     pub recipient: Value,
     /// Triggers whose channels need one of these are for this recipient.
@@ -25,12 +25,16 @@ pub struct Reached {
 
 /// Returns the recipients of an event; at least one, even if all its fields are empty.
 #[must_use]
-pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &EntitySnapshot) -> Vec<Reached> {
+pub fn reached(
+    payload: &Value,
+    kind: Option<&EventKind>,
+    snapshot: &EntitySnapshot,
+) -> Vec<CandidateRecipient> {
     let kind = kind.filter(|kind| kind.has_recipients());
     if kind.is_none()
         && let Some(recipient) = own(payload)
     {
-        return vec![Reached { recipient, ways: AddressKind::ALL.to_vec() }];
+        return vec![CandidateRecipient { recipient, ways: AddressKind::ALL.to_vec() }];
     }
     let of = kind.unwrap_or_else(|| EventKind::undefined());
     let mut all = Vec::new();
@@ -45,13 +49,13 @@ pub fn reached(payload: &Value, kind: Option<&EventKind>, snapshot: &EntitySnaps
 
 /// The people whom an event describes, to find again the one whom an entry is for.
 #[derive(Debug)]
-pub struct Described<'a> {
+pub struct DescribedRecipients<'a> {
     people: EventRecipients<'a>,
     /// The person of an event that names no address: an item that was handed in has it beside its payload.
     alone: Option<Recipient<'a>>,
 }
 
-impl<'a> Described<'a> {
+impl<'a> DescribedRecipients<'a> {
     /// Reads the people of an event.
     #[must_use]
     pub fn of(payload: &'a Value, kind: Option<&'a EventKind>, snapshot: &'a EntitySnapshot) -> Self {
@@ -98,7 +102,7 @@ pub fn recipient_at(address: &str) -> Recipient<'static> {
 }
 
 /// Adds a person, once for each address.
-fn add(who: &Recipient<'_>, all: &mut Vec<Reached>) {
+fn add(who: &Recipient<'_>, all: &mut Vec<CandidateRecipient>) {
     let mut of: Vec<(Option<String>, Vec<AddressKind>)> = Vec::new();
     for way in AddressKind::ALL {
         let address = way.to(who);
@@ -109,7 +113,7 @@ fn add(who: &Recipient<'_>, all: &mut Vec<Reached>) {
     }
     all.extend(of.into_iter().map(|(address, ways)| {
         let recipient = recipient([address, who.locale.clone(), who.reference.clone()]);
-        Reached { recipient, ways }
+        CandidateRecipient { recipient, ways }
     }));
 }
 

@@ -16,13 +16,13 @@ fn titles() -> LocalizedText {
 }
 
 /// Words a send of a survey in English and Arabic, for a reader of this locale.
-fn choose_and_word(set: &TemplateSet, reader: Option<&str>, invitation: &Invitation<'_>) -> Wording {
+fn choose_and_word(set: &TemplateSet, reader: Option<&str>, invitation: &Invitation<'_>) -> InvitationText {
     let locales = ["en", "ar"].map(String::from);
     let survey_locale = locale::choose(&locales, reader, invitation.default_locale);
     let recipient = Recipient { locale: reader.map(str::to_owned), ..Recipient::default() };
     let occasion = EventValues { recipient: &recipient, ..invitation.occasion };
     let invitation = &Invitation { survey_locale, occasion, ..*invitation };
-    word(set, Words::choose(set, invitation), invitation)
+    word(set, InvitationWords::choose(set, invitation), invitation)
 }
 
 fn invitation<'a>(title: &'a LocalizedText, payload: &'a Value) -> Invitation<'a> {
@@ -126,7 +126,7 @@ fn ntf_5_our_own_text_keeps_the_language_of_its_version() {
     let (title, payload, set) = (titles(), json!({}), TemplateSet::default());
     let english = own_version(&set, "en", "en-GB");
     assert_eq!((english, own_version(&set, "en", "ar-IQ")), (1, 2));
-    let said = word(&set, Words::Own(english), &invitation(&title, &payload));
+    let said = word(&set, InvitationWords::Own(english), &invitation(&title, &payload));
     assert!(said.locale == "en" && said.body.starts_with("Please take a moment"), "{said:?}");
 }
 
@@ -142,7 +142,7 @@ fn trg_18_our_own_words_are_whole_in_every_language() {
         let survey_locale = own.language;
         for attempt in [1, 2] {
             let invitation = Invitation { survey_locale, attempt, ..base };
-            let said = word(&set, Words::choose(&set, &invitation), &invitation);
+            let said = word(&set, InvitationWords::choose(&set, &invitation), &invitation);
             let subject = said.subject.clone().unwrap();
             assert_eq!((said.locale.as_str(), said.template), (survey_locale, None));
             for text in [&said.body, &subject] {

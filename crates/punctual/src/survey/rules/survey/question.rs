@@ -11,7 +11,7 @@ use crate::base::locale::LocalizedText;
 use crate::base::name::check_name;
 use crate::base::nearest::hint;
 use crate::base::{canonical, number};
-use crate::survey::rules::survey::reading::{Reading, comparisons, meant, question_of};
+use crate::survey::rules::survey::reading::{SurveyReader, comparisons, meant, question_of};
 use jiff::civil::Date;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub struct Question {
     /// The name in answers and conditions.
     pub id: String,
     /// The kind of answer.
-    pub kind: Kind,
+    pub kind: QuestionKind,
     /// The question itself.
     pub text: LocalizedText,
     /// A word of help below it.
@@ -69,7 +69,7 @@ pub fn label(value: &Value) -> String {
 
 /// The kind of answer to a question, with its bounds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum QuestionKind {
     /// One of the options.
     SingleChoice(Vec<Choice>),
     /// Some of the options, as many as the range says.
@@ -90,7 +90,7 @@ pub enum Kind {
     Date(RangeInclusive<Date>),
 }
 
-impl Kind {
+impl QuestionKind {
     /// The words for the kinds.
     pub const WORDS: [&'static str; 9] =
         ["singleChoice", "multiChoice", "rating", "nps", "yesNo", "shortText", "longText", "number", "date"];
@@ -154,7 +154,7 @@ impl Question {
         value: &Value,
         path: &str,
         ids: (&[&str], &[&str]),
-        to: &mut Reading<'_>,
+        to: &mut SurveyReader<'_>,
     ) -> Option<Self> {
         let part = DocumentObject::read(value, path, &FIELDS, to.problems)?;
         let id = part.need_text("id", "a name for answers and conditions, such as \"rate\"", to.problems);
@@ -183,7 +183,7 @@ impl Question {
     }
 }
 
-fn check_id(id: &str, path: &str, to: &mut Reading<'_>) {
+fn check_id(id: &str, path: &str, to: &mut SurveyReader<'_>) {
     check_name(id, path, to.problems);
     let most = limits::QUESTION_ID_CHARS_MAX;
     if (most + 1..=limits::NAME_CHARS_MAX).contains(&id.chars().count()) {
@@ -200,7 +200,7 @@ fn show_if(
     value: &Value,
     path: &str,
     (before, rest): (&[&str], &[&str]),
-    to: &mut Reading<'_>,
+    to: &mut SurveyReader<'_>,
 ) -> Option<Condition> {
     let condition = Condition::read(value, path, to.problems)?;
     for (fact, at, compared) in comparisons(value, path.to_owned()) {
@@ -223,11 +223,11 @@ fn show_if(
     Some(condition)
 }
 
-fn read_kind(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<Kind> {
-    let known = Kind::WORDS.join(", ");
+fn read_kind(part: &DocumentObject<'_>, to: &mut SurveyReader<'_>) -> Option<QuestionKind> {
+    let known = QuestionKind::WORDS.join(", ");
     let word = part.need_text("type", &format!("one of {known}"), to.problems)?;
-    if !Kind::WORDS.contains(&word) {
-        let hint = hint(word, &Kind::WORDS);
+    if !QuestionKind::WORDS.contains(&word) {
+        let hint = hint(word, &QuestionKind::WORDS);
         to.problems.push(part.at("type"), format!("`{}` is not a type of question{hint}", quote(word)));
         return None;
     }
@@ -235,43 +235,45 @@ fn read_kind(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<Kind> {
     Some(match word {
         "singleChoice" => {
             no_bounds(part, word, to);
-            Kind::SingleChoice(choices)
+            QuestionKind::SingleChoice(choices)
         }
         "multiChoice" => {
             // Without options there is a problem already, and no number to compare with.
             let most = if choices.is_empty() { limits::OPTIONS_MAX } else { choices.len() };
             let bounds = lengths(part, most, "choices", to);
-            Kind::MultiChoice(choices, bounds)
+            QuestionKind::MultiChoice(choices, bounds)
         }
-        "rating" => Kind::Rating(rating(part, to)),
+        "rating" => QuestionKind::Rating(rating(part, to)),
         "nps" => {
             nps(part, to);
-            Kind::Nps
+            QuestionKind::Nps
         }
         "yesNo" => {
             no_bounds(part, word, to);
-            Kind::YesNo
+            QuestionKind::YesNo
         }
-        "shortText" => Kind::ShortText(lengths(part, limits::SHORT_ANSWER_CHARS_MAX, "characters", to)),
-        "longText" => Kind::LongText(lengths(part, limits::LONG_ANSWER_CHARS_MAX, "characters", to)),
+        "shortText" => {
+            QuestionKind::ShortText(lengths(part, limits::SHORT_ANSWER_CHARS_MAX, "characters", to))
+        }
+        "longText" => QuestionKind::LongText(lengths(part, limits::LONG_ANSWER_CHARS_MAX, "characters", to)),
         "number" => {
             let what = "a number";
-            Kind::Number(bounds(part, f64::MIN..=f64::MAX, what, Value::as_f64, to))
+            QuestionKind::Number(bounds(part, f64::MIN..=f64::MAX, what, Value::as_f64, to))
         }
         _ => {
             let what = "a date such as \"2026-05-14\"";
-            Kind::Date(bounds(part, calendar(), what, |value| value.as_str().and_then(day), to))
+            QuestionKind::Date(bounds(part, calendar(), what, |value| value.as_str().and_then(day), to))
         }
     })
 }
 
-fn no_bounds(part: &DocumentObject<'_>, word: &str, to: &mut Reading<'_>) {
+fn no_bounds(part: &DocumentObject<'_>, word: &str, to: &mut SurveyReader<'_>) {
     for end in ["min", "max"].into_iter().filter(|end| part.get(end).is_some()) {
         to.problems.push(part.at(end), format!("makes no sense for a question of type {word}: leave it out"));
     }
 }
 
-fn nps(part: &DocumentObject<'_>, to: &mut Reading<'_>) {
+fn nps(part: &DocumentObject<'_>, to: &mut SurveyReader<'_>) {
     for (end, value) in [("min", NPS.start()), ("max", NPS.end())] {
         if part.get(end).is_some_and(|given| number::whole(given) != Some(*value)) {
             let said = format!("is always {value} for nps: leave it out, or use type rating");
@@ -280,7 +282,7 @@ fn nps(part: &DocumentObject<'_>, to: &mut Reading<'_>) {
     }
 }
 
-fn rating(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> RangeInclusive<i64> {
+fn rating(part: &DocumentObject<'_>, to: &mut SurveyReader<'_>) -> RangeInclusive<i64> {
     let most = limits::RATING_MAX;
     let what = format!("a whole number from 0 to {most}");
     let whole = |value: &Value| value.as_number().and_then(|_| number::whole(value));
@@ -300,7 +302,7 @@ fn lengths(
     part: &DocumentObject<'_>,
     most: usize,
     what: &str,
-    to: &mut Reading<'_>,
+    to: &mut SurveyReader<'_>,
 ) -> RangeInclusive<usize> {
     let what = format!("a whole number of {what} from 0 to {most}");
     let whole = |value: &Value| value.as_number().and_then(|_| number::whole(value));
@@ -317,7 +319,7 @@ fn bounds<T: PartialOrd + Display + Clone>(
     widest: RangeInclusive<T>,
     what: &str,
     read: impl Fn(&Value) -> Option<T>,
-    to: &mut Reading<'_>,
+    to: &mut SurveyReader<'_>,
 ) -> RangeInclusive<T> {
     let mut end = |name: &str, default: &T| {
         let Some(value) = part.get(name) else { return default.clone() };
@@ -336,7 +338,7 @@ fn bounds<T: PartialOrd + Display + Clone>(
     min..=max
 }
 
-fn read_choices(part: &DocumentObject<'_>, word: &str, to: &mut Reading<'_>) -> Vec<Choice> {
+fn read_choices(part: &DocumentObject<'_>, word: &str, to: &mut SurveyReader<'_>) -> Vec<Choice> {
     if !matches!(word, "singleChoice" | "multiChoice") {
         if part.get("options").is_some() {
             let said =
@@ -363,7 +365,7 @@ fn read_choices(part: &DocumentObject<'_>, word: &str, to: &mut Reading<'_>) -> 
     choices
 }
 
-fn read_choice(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Choice> {
+fn read_choice(value: &Value, path: &str, to: &mut SurveyReader<'_>) -> Option<Choice> {
     let part = DocumentObject::read(value, path, &["value", "text", "other"], to.problems)?;
     let value = part.need("value", "what an answer says, such as \"good\"", to.problems);
     let value = value.and_then(|value| match value {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The state of reading one definition.
-pub(crate) struct Reading<'r> {
+pub(crate) struct SurveyReader<'r> {
     /// The locales that every text should have.
     pub locales: Vec<String>,
     /// The locale that every text must have; none if the definition names none.
@@ -26,7 +26,7 @@ pub(crate) struct Reading<'r> {
     pub warnings: &'r mut Problems,
 }
 
-impl Reading<'_> {
+impl SurveyReader<'_> {
     /// A text in several locales. Missing in the default one is a problem, in another a warning.
     pub fn texts(&mut self, value: &Value, path: &str) -> LocalizedText {
         let mut texts = LocalizedText::default();

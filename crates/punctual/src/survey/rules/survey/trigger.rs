@@ -10,7 +10,7 @@ use crate::base::name::check_name;
 use crate::delivery::rules::channel::check_key;
 use crate::flow::rules::dedup;
 use crate::flow::rules::entry::schedule::SendSchedule;
-use crate::survey::rules::survey::reading::Reading;
+use crate::survey::rules::survey::reading::SurveyReader;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct Trigger {
     /// The subscribers of its answers; `None` is the list of the survey.
     pub subscribers: Option<Vec<Subscriber>>,
     /// Events that stop what it began.
-    pub stop_on: Vec<Stop>,
+    pub stop_on: Vec<StopEvent>,
 }
 
 /// A subscriber of answers: a subscription, by its name.
@@ -70,7 +70,7 @@ pub struct Subscriber {
 /// An event that ends an invitation before it is answered: one of this kind with the same dedup
 /// key, or a moment of the invitation itself such as `instance-opened`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stop {
+pub struct StopEvent {
     /// The kind of events.
     pub event_kind: String,
     /// Which of them.
@@ -78,7 +78,7 @@ pub struct Stop {
 }
 
 impl Trigger {
-    pub(crate) fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
+    pub(crate) fn read(value: &Value, path: &str, to: &mut SurveyReader<'_>) -> Option<Self> {
         let part = DocumentObject::read(value, path, &FIELDS, to.problems)?;
         let id = need_name(&part, "id", "a name for this trigger, such as \"after-visit\"", to);
         let event_kind = need_name(&part, "eventKind", "the kind of events that fire it", to);
@@ -92,7 +92,7 @@ impl Trigger {
         let subscribers = part.list("subscribers", limits::SUBSCRIBERS_MAX, to.problems);
         let subscribers = subscribers.map(|list| Subscriber::read_all(&list, to));
         let stop_on = part.list("stopOn", limits::STOPS_MAX, to.problems).unwrap_or_default();
-        let stop_on = stop_on.iter().filter_map(|(value, path)| Stop::read(value, path, to)).collect();
+        let stop_on = stop_on.iter().filter_map(|(value, path)| StopEvent::read(value, path, to)).collect();
         Some(Self {
             id: id?,
             enabled,
@@ -108,14 +108,14 @@ impl Trigger {
     }
 }
 
-fn need_name(part: &DocumentObject<'_>, field: &str, why: &str, to: &mut Reading<'_>) -> Option<String> {
+fn need_name(part: &DocumentObject<'_>, field: &str, why: &str, to: &mut SurveyReader<'_>) -> Option<String> {
     let name = part.need_text(field, why, to.problems)?;
     check_name(name, &part.at(field), to.problems);
     Some(name.to_owned())
 }
 
 /// The recipe says which events are the same. Without one, all would be.
-fn read_recipe(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Vec<String> {
+fn read_recipe(part: &DocumentObject<'_>, to: &mut SurveyReader<'_>) -> Vec<String> {
     let why = "the facts that make two events the same, such as [\"templateId\", \"recipient.address\"]";
     let list = part.need_list("dedupRecipe", limits::RECIPE_PATHS_MAX, why, to.problems);
     if part.is_empty_list("dedupRecipe") {
@@ -139,13 +139,13 @@ fn read_recipe(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Vec<String> {
 }
 
 /// Whether there is such a channel is asked later.
-fn read_channel(part: &DocumentObject<'_>, to: &mut Reading<'_>) -> Option<String> {
+fn read_channel(part: &DocumentObject<'_>, to: &mut SurveyReader<'_>) -> Option<String> {
     let key = part.need_text("channel", "the key of a channel, such as \"sms:twilio\"", to.problems)?;
     check_key(key, &part.at("channel"), to.problems);
     Some(key.to_owned())
 }
 
-fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<SendSchedule> {
+fn read_schedule(value: &Value, path: &str, to: &mut SurveyReader<'_>) -> Option<SendSchedule> {
     let part = DocumentObject::read(value, path, &["initialDelay", "reminders"], to.problems)?;
     let why = "from the event to the first message, such as \"0d\" or \"4h\"";
     let initial_delay = part.need("initialDelay", why, to.problems);
@@ -163,7 +163,7 @@ fn read_schedule(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Send
 }
 
 impl Subscriber {
-    pub(crate) fn read_all(list: &DocumentList<'_>, to: &mut Reading<'_>) -> Vec<Self> {
+    pub(crate) fn read_all(list: &DocumentList<'_>, to: &mut SurveyReader<'_>) -> Vec<Self> {
         let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
         for (value, path) in list.iter() {
             let Some(one) = Self::read(value, path, to) else { continue };
@@ -173,7 +173,7 @@ impl Subscriber {
         all
     }
 
-    fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
+    fn read(value: &Value, path: &str, to: &mut SurveyReader<'_>) -> Option<Self> {
         let part = DocumentObject::read(value, path, &["key", "filter"], to.problems)?;
         let key = need_name(&part, "key", "the name of a subscription on survey.responses", to);
         let filter = to.filter(part.get("filter"), &part.at("filter"), &ROUTE_FACTS);
@@ -181,9 +181,9 @@ impl Subscriber {
     }
 }
 
-impl Stop {
+impl StopEvent {
     /// A kind alone, or with a filter.
-    fn read(value: &Value, path: &str, to: &mut Reading<'_>) -> Option<Self> {
+    fn read(value: &Value, path: &str, to: &mut SurveyReader<'_>) -> Option<Self> {
         if let Some(word) = value.as_str() {
             check_name(word, path, to.problems);
             return Some(Self { event_kind: word.to_owned(), filter: None });

@@ -9,8 +9,8 @@ use crate::base::tenant::Tenant;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::KeyDigestHalf;
 use crate::survey::run::definition_cache::ActiveTriggers;
-use crate::survey::run::ingest::matched::{Batch, Stops, Which};
-use crate::survey::run::ingest::{Lot, Outcome, foretold};
+use crate::survey::run::ingest::matched::{MatchedBatch, StopKeys, TriggerSelection};
+use crate::survey::run::ingest::{IngestBatch, IngestOutcome, foretold};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::admit::InstanceOutcome;
 use crate::survey::store::visits::StopRequest;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 /// The preview of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForetoldEvent {
+pub struct PreviewedEvent {
     /// The entries that it begins, is a duplicate of, or stops.
-    pub instances: Vec<ForetoldInstance>,
+    pub instances: Vec<PreviewedInstance>,
     /// Why a trigger that wants the event could not be served.
     pub problem: Option<String>,
 }
 
 /// The preview of an entry that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForetoldInstance {
+pub struct PreviewedInstance {
     /// The survey.
     pub flow: FlowId,
     /// The trigger.
@@ -38,16 +38,20 @@ pub struct ForetoldInstance {
     /// The entry, if it is there already.
     pub public_id: Option<PublicId>,
     /// `Created`, `Skipped` or `Stopped`.
-    pub outcome: Outcome,
+    pub outcome: IngestOutcome,
 }
 
 /// Previews what the items of one event begin and stop.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(crate) async fn foretell(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>) -> Result<ForetoldEvent> {
+pub(crate) async fn foretell(
+    surveys: &SurveyKind,
+    tenant: Tenant,
+    lot: &IngestBatch<'_>,
+) -> Result<PreviewedEvent> {
     let offered = surveys.cache.current(&surveys.store, tenant).await?;
-    let batch = Batch::matched(&lot.items, &offered, Which::OfKind(lot.kind), usize::MAX);
+    let batch = MatchedBatch::matched(&lot.items, &offered, TriggerSelection::OfKind(lot.kind), usize::MAX);
     let made = foretold(surveys, tenant, &batch).await?;
     let mut instances = begun(&batch, &made);
     let created: HashSet<KeyDigestHalf> = batch
@@ -57,21 +61,21 @@ pub(crate) async fn foretell(surveys: &SurveyKind, tenant: Tenant, lot: &Lot<'_>
         .filter(|(_, made)| matches!(made, InstanceOutcome::Created(_)))
         .map(|(entry, _)| entry.key)
         .collect();
-    let stops = Stops::matched(lot, 0..lot.items.len(), &offered);
+    let stops = StopKeys::matched(lot, 0..lot.items.len(), &offered);
     instances.extend(stopped(surveys, tenant, lot, (&offered, stops), &created).await?);
     let problem = batch.report(&made, &offered).into_iter().find_map(|one| one.error);
-    Ok(ForetoldEvent { instances, problem })
+    Ok(PreviewedEvent { instances, problem })
 }
 
-fn begun(batch: &Batch, made: &[InstanceOutcome]) -> Vec<ForetoldInstance> {
+fn begun(batch: &MatchedBatch, made: &[InstanceOutcome]) -> Vec<PreviewedInstance> {
     // What the event itself begins is not there yet.
     let fresh: HashSet<PublicId> = batch.entries.iter().map(|entry| entry.public_id).collect();
     let begun = batch.entries.iter().zip(made).map(|(entry, made)| {
         let (public_id, outcome) = match made {
-            InstanceOutcome::Created(_) => (None, Outcome::Created),
-            InstanceOutcome::Duplicate(id) => (Some(*id), Outcome::Skipped),
+            InstanceOutcome::Created(_) => (None, IngestOutcome::Created),
+            InstanceOutcome::Duplicate(id) => (Some(*id), IngestOutcome::Skipped),
         };
-        ForetoldInstance {
+        PreviewedInstance {
             flow: entry.flow,
             trigger_id: Arc::clone(&entry.trigger_id),
             unique_hash: entry.unique_hash.clone(),
@@ -86,10 +90,10 @@ fn begun(batch: &Batch, made: &[InstanceOutcome]) -> Vec<ForetoldInstance> {
 async fn stopped(
     surveys: &SurveyKind,
     tenant: Tenant,
-    lot: &Lot<'_>,
-    (offered, Stops(stops)): (&ActiveTriggers, Stops),
+    lot: &IngestBatch<'_>,
+    (offered, StopKeys(stops)): (&ActiveTriggers, StopKeys),
     created: &HashSet<KeyDigestHalf>,
-) -> Result<Vec<ForetoldInstance>> {
+) -> Result<Vec<PreviewedInstance>> {
     if stops.is_empty() {
         return Ok(Vec::new());
     }
@@ -107,12 +111,12 @@ async fn stopped(
     });
     let shown = ends.map(|(_, place, key)| {
         let (edition, _, shared) = offered.at(*place);
-        ForetoldInstance {
+        PreviewedInstance {
             flow: edition.flow,
             trigger_id: Arc::clone(&shared.trigger_id),
             unique_hash: String::new(),
             public_id: known.get(key).copied(),
-            outcome: Outcome::Stopped,
+            outcome: IngestOutcome::Stopped,
         }
     });
     Ok(shown.collect())

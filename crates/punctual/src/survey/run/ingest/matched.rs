@@ -10,8 +10,10 @@ use crate::flow::store::entries::key::{KeyDigestHalf, key_of};
 use crate::queue::rules::message::Message;
 use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::survey::Trigger;
-use crate::survey::run::definition_cache::{ActiveTriggers, Place};
-use crate::survey::run::ingest::{Ingested, Instance, Item, Lot, Outcome, nothing_begins};
+use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
+use crate::survey::run::ingest::{
+    IngestBatch, IngestItem, IngestOutcome, IngestReport, IngestedInstance, nothing_begins,
+};
 use crate::survey::store::admit::{InstanceOutcome, InstanceSource, NewInstance};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -20,16 +22,16 @@ use std::sync::{Arc, OnceLock};
 
 /// Which triggers a batch meets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which<'a> {
+pub(crate) enum TriggerSelection<'a> {
     /// Those of a kind, if they are enabled and their filters hold.
     OfKind(&'a str),
     /// A trigger that a person chose: its filter and `enabled` are not looked at.
-    Chosen(Place),
+    Chosen(TriggerIndex),
 }
 
-impl Which<'_> {
+impl TriggerSelection<'_> {
     /// The triggers that may want an item of these facts.
-    fn places(self, offered: &ActiveTriggers, facts: &Facts<'_>) -> Vec<Place> {
+    fn places(self, offered: &ActiveTriggers, facts: &Facts<'_>) -> Vec<TriggerIndex> {
         match self {
             Self::OfKind(kind) => offered.wanted_by(kind, facts),
             Self::Chosen(place) => vec![place],
@@ -51,14 +53,14 @@ impl Which<'_> {
 }
 
 /// The matches of a batch.
-pub(crate) struct Batch {
+pub(crate) struct MatchedBatch {
     /// Random bytes for the public ids of its entries, drawn at once.
     names: std::vec::IntoIter<[u8; 16]>,
     /// The kind of its events.
     kind: Arc<str>,
     pub(crate) entries: Vec<NewInstance>,
     /// For each entry, the item and the trigger it comes from.
-    origins: Vec<(usize, Place)>,
+    origins: Vec<(usize, TriggerIndex)>,
     failed: BTreeMap<usize, String>,
     /// Items that a trigger wants and that begin nothing; with the reason.
     pointless: BTreeMap<usize, String>,
@@ -66,13 +68,13 @@ pub(crate) struct Batch {
     pub(crate) items: usize,
 }
 
-impl Batch {
+impl MatchedBatch {
     /// Matches the first of some items: as many as come to at most so many entries, and at least one. The
     /// entries of one item are never divided.
     pub(crate) fn matched(
-        items: &[Item<'_>],
+        items: &[IngestItem<'_>],
         offered: &ActiveTriggers,
-        which: Which<'_>,
+        which: TriggerSelection<'_>,
         most: usize,
     ) -> Self {
         let room = items.len().min(most);
@@ -104,13 +106,13 @@ impl Batch {
     fn add(
         &mut self,
         n: usize,
-        item: &Item<'_>,
+        item: &IngestItem<'_>,
         offered: &ActiveTriggers,
-        which: Which<'_>,
+        which: TriggerSelection<'_>,
     ) -> Result<(), String> {
         let candidate = item.candidate.as_ref().map_err(ToString::to_string)?;
         // A person may send what an event would not.
-        let pointless = item.pointless.as_ref().filter(|_| matches!(which, Which::OfKind(_)));
+        let pointless = item.pointless.as_ref().filter(|_| matches!(which, TriggerSelection::OfKind(_)));
         let mut facts = match candidate.facts() {
             Err(_) if pointless.is_some() => return Ok(()),
             facts => facts?,
@@ -144,11 +146,11 @@ impl Batch {
     }
 
     /// Returns the results of its items, given the outcomes of their entries.
-    pub(crate) fn report(self, made: &[InstanceOutcome], offered: &ActiveTriggers) -> Vec<Ingested> {
-        let none = || Ingested { outcome: Outcome::NoMatch, instances: Vec::new(), error: None };
-        let mut report: Vec<Ingested> = std::iter::repeat_with(none).take(self.items).collect();
+    pub(crate) fn report(self, made: &[InstanceOutcome], offered: &ActiveTriggers) -> Vec<IngestReport> {
+        let none = || IngestReport { outcome: IngestOutcome::NoMatch, instances: Vec::new(), error: None };
+        let mut report: Vec<IngestReport> = std::iter::repeat_with(none).take(self.items).collect();
         for (n, said) in self.failed {
-            report[n] = Ingested { outcome: Outcome::Failed, error: Some(said), ..none() };
+            report[n] = IngestReport { outcome: IngestOutcome::Failed, error: Some(said), ..none() };
         }
         for (n, said) in self.pointless {
             report[n].error = Some(said);
@@ -156,12 +158,12 @@ impl Batch {
         for ((n, place), made) in self.origins.iter().zip(made) {
             let (edition, _, shared) = offered.at(*place);
             let (public_id, outcome) = match made {
-                InstanceOutcome::Created(id) => (*id, Outcome::Created),
-                InstanceOutcome::Duplicate(id) => (*id, Outcome::Skipped),
+                InstanceOutcome::Created(id) => (*id, IngestOutcome::Created),
+                InstanceOutcome::Duplicate(id) => (*id, IngestOutcome::Skipped),
             };
             let (flow, trigger_id) = (edition.flow, Arc::clone(&shared.trigger_id));
-            report[*n].instances.push(Instance { flow, trigger_id, public_id, outcome });
-            if report[*n].outcome != Outcome::Created {
+            report[*n].instances.push(IngestedInstance { flow, trigger_id, public_id, outcome });
+            if report[*n].outcome != IngestOutcome::Created {
                 report[*n].outcome = outcome;
             }
         }
@@ -170,7 +172,7 @@ impl Batch {
 }
 
 /// A trigger wants an event that names no address for its channel.
-fn unreachable(offered: &ActiveTriggers, place: Place) -> String {
+fn unreachable(offered: &ActiveTriggers, place: TriggerIndex) -> String {
     let (edition, trigger, _) = offered.at(place);
     let (flow, id, channel) = (edition.flow, &trigger.id, &trigger.channel);
     format!("trigger `{id}` of survey {flow} sends by {channel}, for which the event has no address")
@@ -197,7 +199,7 @@ fn new_entry(
     source: &Arc<InstanceSource>,
     facts: &Facts<'_>,
     offered: &ActiveTriggers,
-    place: Place,
+    place: TriggerIndex,
     public_id: PublicId,
 ) -> Result<NewInstance, String> {
     let (edition, trigger, shared) = offered.at(place);
@@ -221,11 +223,11 @@ fn new_entry(
 }
 
 /// The keys of entries that items stop: each with the item's number and the trigger.
-pub(crate) struct Stops(pub(crate) Vec<(usize, Place, KeyDigestHalf)>);
+pub(crate) struct StopKeys(pub(crate) Vec<(usize, TriggerIndex, KeyDigestHalf)>);
 
-impl Stops {
+impl StopKeys {
     /// Of the items in this part of a lot.
-    pub(crate) fn matched(lot: &Lot<'_>, part: Range<usize>, offered: &ActiveTriggers) -> Self {
+    pub(crate) fn matched(lot: &IngestBatch<'_>, part: Range<usize>, offered: &ActiveTriggers) -> Self {
         let places = offered.stopped_by(lot.kind);
         let mut stops = Vec::new();
         for n in part.filter(|n| lot.items[*n].stops && !places.is_empty()) {
