@@ -16,7 +16,7 @@ use crate::delivery::store::entries::replay::{ReplayMode, ReplayOutcome, ReplayS
 use crate::engine::Engine;
 use crate::flow::run::source_event::LoadedEvents;
 use crate::flow::store::entries::history::ChangeAuthor;
-use crate::notification::rules::notification::{Event, Plan, entity_of};
+use crate::notification::rules::notification::{EventToPlan, NotificationPlan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
 use crate::survey::run::events::foretell_event;
 use crate::survey::run::ingest::foretold::{PreviewedEvent, PreviewedInstance};
@@ -111,7 +111,8 @@ impl Engine {
         {
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
             // An entry that still has no template, or is pointless by now, stays as it is.
-            let (Plan::Deliveries(planned), _) = self.plan_event(&event, entity.as_ref(), &set, None).await?
+            let (NotificationPlan::Deliveries(planned), _) =
+                self.plan_event(&event, entity.as_ref(), &set, None).await?
             else {
                 continue;
             };
@@ -141,7 +142,7 @@ impl Engine {
             let foretold = self.foretell_surveys(event).await?;
             let reason = reason(&plan, foretold.as_ref());
             let messages = match plan {
-                Plan::Deliveries(planned) => self.store().foresee(tenant, planned).await?,
+                NotificationPlan::Deliveries(planned) => self.store().foresee(tenant, planned).await?,
                 _ => Vec::new(),
             };
             let instances = foretold.map(|foretold| foretold.instances).unwrap_or_default();
@@ -161,7 +162,7 @@ impl Engine {
     async fn about(&self, tenant: Tenant, event: &Message) -> Result<Option<Entity>> {
         let kinds = self.event_kinds().of(self.store(), tenant).await?;
         let payload = serde_json::from_str(&event.payload).unwrap_or_default();
-        let shown = Event {
+        let shown = EventToPlan {
             id: event.id,
             topic: &event.topic,
             kind: &event.kind,
@@ -174,20 +175,20 @@ impl Engine {
 
 /// Why an event would fail again or come to nothing, by the plans of all kinds: the rules of
 /// `delivery/run/event_planner.rs`, in words.
-fn reason(plan: &Plan, surveys: Option<&PreviewedEvent>) -> Option<String> {
+fn reason(plan: &NotificationPlan, surveys: Option<&PreviewedEvent>) -> Option<String> {
     let fails = |said: &String| format!("it would fail again: {said}");
     let begins = surveys.is_some_and(|surveys| !surveys.instances.is_empty());
     match (plan, surveys.map(|surveys| &surveys.problem)) {
-        (Plan::Missing(said), _) => Some(fails(said)),
-        (Plan::Pointless(_, said), _) => Some(said.clone()),
-        (Plan::Deliveries(_), _) => None,
-        (Plan::PassOver | Plan::NoTemplate, Some(_)) if begins => None,
-        (Plan::PassOver | Plan::NoTemplate, Some(Some(said))) => Some(fails(said)),
-        (Plan::PassOver | Plan::NoTemplate, Some(None)) => {
+        (NotificationPlan::Missing(said), _) => Some(fails(said)),
+        (NotificationPlan::Pointless(_, said), _) => Some(said.clone()),
+        (NotificationPlan::Deliveries(_), _) => None,
+        (NotificationPlan::PassOver | NotificationPlan::NoTemplate, Some(_)) if begins => None,
+        (NotificationPlan::PassOver | NotificationPlan::NoTemplate, Some(Some(said))) => Some(fails(said)),
+        (NotificationPlan::PassOver | NotificationPlan::NoTemplate, Some(None)) => {
             Some("no published trigger of a survey matches the event".to_owned())
         }
-        (Plan::NoTemplate, None) => Some("it would fail: Template not found".to_owned()),
-        (Plan::PassOver, None) => {
+        (NotificationPlan::NoTemplate, None) => Some("it would fail: Template not found".to_owned()),
+        (NotificationPlan::PassOver, None) => {
             Some("no event kind, template or survey of this tenant covers the event".to_owned())
         }
     }
@@ -205,17 +206,25 @@ mod tests {
     #[test]
     fn ntf_22_an_outlook_says_why_an_event_comes_to_nothing() {
         let (idle, wrong) = (surveys(None), surveys(Some("no address")));
-        let missing = || Plan::Missing("no phone".to_owned());
+        let missing = || NotificationPlan::Missing("no phone".to_owned());
         let fails = "it would fail again: no address";
-        let table: [(Plan, Option<&PreviewedEvent>, Option<&str>); 8] = [
+        let table: [(NotificationPlan, Option<&PreviewedEvent>, Option<&str>); 8] = [
             (missing(), None, Some("it would fail again: no phone")),
             (missing(), Some(&wrong), Some("it would fail again: no phone")),
-            (Plan::Deliveries(Vec::new()), Some(&wrong), None),
-            (Plan::NoTemplate, Some(&wrong), Some(fails)),
-            (Plan::PassOver, Some(&wrong), Some(fails)),
-            (Plan::NoTemplate, Some(&idle), Some("no published trigger of a survey matches the event")),
-            (Plan::NoTemplate, None, Some("it would fail: Template not found")),
-            (Plan::Pointless("deleted", "it is gone".to_owned()), Some(&idle), Some("it is gone")),
+            (NotificationPlan::Deliveries(Vec::new()), Some(&wrong), None),
+            (NotificationPlan::NoTemplate, Some(&wrong), Some(fails)),
+            (NotificationPlan::PassOver, Some(&wrong), Some(fails)),
+            (
+                NotificationPlan::NoTemplate,
+                Some(&idle),
+                Some("no published trigger of a survey matches the event"),
+            ),
+            (NotificationPlan::NoTemplate, None, Some("it would fail: Template not found")),
+            (
+                NotificationPlan::Pointless("deleted", "it is gone".to_owned()),
+                Some(&idle),
+                Some("it is gone"),
+            ),
         ];
         for (plan, surveys, want) in table {
             assert_eq!(reason(&plan, surveys).as_deref(), want, "{plan:?} {surveys:?}");

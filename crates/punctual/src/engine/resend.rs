@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::rules::input_hash::EntryOrigin;
-use crate::notification::rules::notification::Plan;
+use crate::notification::rules::notification::NotificationPlan;
 use crate::notification::run::planner::plan_one;
 use crate::queue::rules::message::{Entity, Message};
 use std::collections::BTreeSet;
@@ -179,12 +179,14 @@ impl Engine {
         };
         let (plan, origin) = self.plan_event(event, Some(about), &set, Some(request_id)).await?;
         Ok(match plan {
-            Plan::Deliveries(mut planned) => {
+            NotificationPlan::Deliveries(mut planned) => {
                 planned.retain(|one| one.address.is_some());
                 if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok((planned, origin)) }
             }
-            Plan::NoTemplate | Plan::PassOver => Err(NotResent::NoTemplate),
-            Plan::Missing(said) | Plan::Pointless(_, said) => Err(NotResent::Pointless(said)),
+            NotificationPlan::NoTemplate | NotificationPlan::PassOver => Err(NotResent::NoTemplate),
+            NotificationPlan::Missing(said) | NotificationPlan::Pointless(_, said) => {
+                Err(NotResent::Pointless(said))
+            }
         })
     }
 
@@ -195,7 +197,7 @@ impl Engine {
         about: Option<&Entity>,
         set: &TemplateSet,
         again: Option<&str>,
-    ) -> Result<(Plan, EntryOrigin)> {
+    ) -> Result<(NotificationPlan, EntryOrigin)> {
         let mut snapshot = EntitySnapshot::Unknown;
         if let Some(about) = about {
             let mut found = self.store().snapshots(event.tenant, vec![about.clone()]).await?;

@@ -215,7 +215,7 @@ pub(super) fn channel_of(one: &LoggedDelivery) -> &str {
     planned.filter(|named| is_named(&one.channel, named)).unwrap_or_else(|| word_of(&one.channel))
 }
 
-fn parts_of(one: &LoggedDelivery) -> Option<key::Parts<'_>> {
+fn parts_of(one: &LoggedDelivery) -> Option<key::DeliveryKeyParts<'_>> {
     key::parts(&one.idempotency_key, one.entity.as_ref(), &one.event_kind, one.template)
 }
 

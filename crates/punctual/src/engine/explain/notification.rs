@@ -22,7 +22,7 @@ use crate::engine::explain::events::{AssumedStates, UNPUBLISHED};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::run::source_event::SourceEvent;
 use crate::notification::rules::notification::Consideration;
-use crate::notification::run::forecast::{ForecastDelivery, ForecastEnding, foresee};
+use crate::notification::run::forecast::{ForecastDelivery, ForecastOutcome, foresee};
 use crate::notification::run::planner::PlanForecast;
 use crate::queue::rules::message::Entity;
 use serde::Serialize;
@@ -394,7 +394,7 @@ fn decided(
     base.to_address = Some(foreseen.address.clone());
     (base.reason, base.because) = (None, foreseen.delayed.clone());
     base.outcome = match &foreseen.ending {
-        ForecastEnding::Sent(rendered) => {
+        ForecastOutcome::Sent(rendered) => {
             let message = &rendered.message;
             base.locale = Some(message.locale.clone());
             base.subject.clone_from(&message.subject);
@@ -404,11 +404,11 @@ fn decided(
             base.warnings.clone_from(&rendered.warnings);
             DeliveryForecast::Sent
         }
-        ForecastEnding::Skipped(reason, said) => {
+        ForecastOutcome::Skipped(reason, said) => {
             (base.reason, base.because) = (Some(reason.clone()), Some(said.clone()));
             DeliveryForecast::Skipped
         }
-        ForecastEnding::Failed(said) => {
+        ForecastOutcome::Failed(said) => {
             base.because = Some(said.clone());
             DeliveryForecast::Failed
         }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// An event, as far as a plan looks at it.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
+pub struct EventToPlan<'a> {
     /// Its number.
     pub id: MessageId,
     /// Its topic.
@@ -39,7 +39,7 @@ pub struct Event<'a> {
 
 /// The plan for an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum NotificationPlan {
     /// There are no notifications of such events.
     PassOver,
     /// The event lacks a required part; with the reason.
@@ -54,7 +54,7 @@ pub enum Plan {
 
 /// Returns the entity of an event, by its kind.
 #[must_use]
-pub fn entity_of(event: &Event<'_>, kind: Option<&EventKind>) -> Option<Entity> {
+pub fn entity_of(event: &EventToPlan<'_>, kind: Option<&EventKind>) -> Option<Entity> {
     match kind {
         Some(kind) => kind.entity_of(event.entity, event.payload),
         None => event.entity.cloned(),
@@ -67,14 +67,14 @@ fn stand_in(event: MessageId) -> String {
 
 /// The channels and the consent of recipients.
 #[derive(Clone, Copy)]
-pub struct Ways<'a> {
+pub struct RecipientLookup<'a> {
     /// The key of the channel for what a template names.
     pub reach: &'a dyn Fn(&str) -> String,
     /// The locale that the owner of an address wants, whatever the event says.
     pub wants: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl std::fmt::Debug for Ways<'_> {
+impl std::fmt::Debug for RecipientLookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Ways")
     }
@@ -83,39 +83,39 @@ impl std::fmt::Debug for Ways<'_> {
 /// Plans an event. `again` makes the keys of a request to send it once more.
 #[must_use]
 pub fn plan(
-    event: &Event<'_>,
+    event: &EventToPlan<'_>,
     kind: Option<&EventKind>,
     set: &TemplateSet,
     snapshot: &EntitySnapshot,
-    ways: &Ways<'_>,
+    ways: &RecipientLookup<'_>,
     again: Option<&str>,
-) -> Plan {
+) -> NotificationPlan {
     if kind.is_some_and(|kind| !kind.comes_by(event.topic)) {
-        return Plan::PassOver;
+        return NotificationPlan::PassOver;
     }
     if set.templates.is_empty() {
         let wanted = set.known || kind.is_some_and(EventKind::has_recipients) || again.is_some();
-        return if wanted { Plan::NoTemplate } else { Plan::PassOver };
+        return if wanted { NotificationPlan::NoTemplate } else { NotificationPlan::PassOver };
     }
     if !event.payload.is_object() {
-        return Plan::Missing("its payload is not an object, so it names no recipient".into());
+        return NotificationPlan::Missing("its payload is not an object, so it names no recipient".into());
     }
     // An event that is sent again had the form that was valid then.
     if let Some(said) = kind.filter(|_| again.is_none()).and_then(|kind| misfit(kind, event.payload)) {
-        return Plan::Missing(said);
+        return NotificationPlan::Missing(said);
     }
     let of = kind.unwrap_or_else(|| EventKind::undefined());
     let entity = of.entity_of(event.entity, event.payload);
     if let (None, Some(path)) = (&entity, &of.entity_id) {
-        return Plan::Missing(format!(
+        return NotificationPlan::Missing(format!(
             "its payload has nothing at `{path}`, where the entity's id should be"
         ));
     }
     if let Some(reason) = of.is_pointless(snapshot, event.payload) {
-        return Plan::Pointless(reason.code(), reason.to_string());
+        return NotificationPlan::Pointless(reason.code(), reason.to_string());
     }
     let of_whom = entity.as_ref().map_or_else(|| stand_in(event.id), |entity| entity.id.clone());
-    let naming = Naming { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
+    let naming = KeyParts { entity: &of_whom, kind: event.kind, each: of.recipients.each.is_some(), again };
     let people = people(of, event.payload, snapshot);
     let scopes = scopes_of(entity.as_ref(), of, event.payload, snapshot);
     let (mut planned, mut known) = (Vec::new(), HashSet::new());
@@ -131,11 +131,11 @@ pub fn plan(
         }
     }
     // Every template is limited to something that the event is not about.
-    if planned.is_empty() { Plan::NoTemplate } else { Plan::Deliveries(planned) }
+    if planned.is_empty() { NotificationPlan::NoTemplate } else { NotificationPlan::Deliveries(planned) }
 }
 
 /// A message that an event may lead to: to one recipient, by one channel that templates name.
-struct Message<'a> {
+struct PlannedMessage<'a> {
     part: usize,
     to: &'a Recipient<'a>,
     /// The key of the channel.
@@ -156,14 +156,18 @@ fn people<'a>(kind: &'a EventKind, payload: &'a Value, snapshot: &'a EntitySnaps
 }
 
 /// Returns the messages to these recipients, by each channel that templates name.
-fn messages<'a>(people: &'a [Recipient<'a>], set: &'a TemplateSet, ways: &Ways<'_>) -> Vec<Message<'a>> {
+fn messages<'a>(
+    people: &'a [Recipient<'a>],
+    set: &'a TemplateSet,
+    ways: &RecipientLookup<'_>,
+) -> Vec<PlannedMessage<'a>> {
     let channels = channels(&set.templates, ways.reach);
     let mut all = Vec::with_capacity(people.len() * channels.len());
     for (part, to) in people.iter().enumerate() {
         for (channel, named) in &channels {
             let wanted = address_for(channel, to).and_then(|address| (ways.wants)(&address));
             let locale = wanted.or_else(|| to.locale.clone());
-            all.push(Message { part, to, channel: channel.clone(), named, locale });
+            all.push(PlannedMessage { part, to, channel: channel.clone(), named, locale });
         }
     }
     all
@@ -189,17 +193,17 @@ pub struct Consideration<'t> {
 /// Says what [`plan`] considers for each recipient and channel of an event.
 #[must_use]
 pub fn consider<'t>(
-    event: &Event<'_>,
+    event: &EventToPlan<'_>,
     kind: Option<&EventKind>,
     set: &'t TemplateSet,
     snapshot: &EntitySnapshot,
-    ways: &Ways<'_>,
+    ways: &RecipientLookup<'_>,
 ) -> Vec<Consideration<'t>> {
     let of = kind.unwrap_or_else(|| EventKind::undefined());
     let entity = of.entity_of(event.entity, event.payload);
     let scopes = scopes_of(entity.as_ref(), of, event.payload, snapshot);
     let people = people(of, event.payload, snapshot);
-    let consider = |message: Message<'_>| Consideration {
+    let consider = |message: PlannedMessage<'_>| Consideration {
         part: message.part,
         recipient: message.to.name.clone(),
         address: address_for(&message.channel, message.to),
@@ -256,7 +260,7 @@ fn fitting<'t>(
 /// Every template in use, with the reason why [`fitting`] chooses it or not.
 fn compared<'t>(
     set: &'t TemplateSet,
-    of: &Message<'_>,
+    of: &PlannedMessage<'_>,
     scopes: &[Entity],
 ) -> Vec<(&'t MessageTemplate, TemplateVerdict)> {
     let defaults = [set.default_locale.as_str()];
@@ -270,14 +274,14 @@ fn compared<'t>(
 }
 
 /// The parts of keys.
-struct Naming<'a> {
+struct KeyParts<'a> {
     entity: &'a str,
     kind: &'a str,
     each: bool,
     again: Option<&'a str>,
 }
 
-impl Naming<'_> {
+impl KeyParts<'_> {
     fn planned(
         &self,
         of: &MessageTemplate,

@@ -20,7 +20,7 @@ use crate::delivery::run::source_events::{ParsedSourceEvent, SourceEventByEntry}
 use crate::delivery::store::deliveries::delivery::{Delivery, DeliveryOutcome, DueDelivery};
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::EntryKind;
-use crate::notification::run::renderer::{ForecastWorld, NotificationRenderer};
+use crate::notification::run::renderer::{ForecastContext, NotificationRenderer};
 use crate::queue::rules::claim::ClaimItem;
 use crate::queue::rules::message::Entity;
 use std::collections::HashMap;
@@ -42,12 +42,12 @@ pub(crate) struct ForecastDelivery {
     /// The sentence for why it goes out later than planned.
     pub(crate) delayed: Option<String>,
     /// How it ends.
-    pub(crate) ending: ForecastEnding,
+    pub(crate) ending: ForecastOutcome,
 }
 
 /// How a delivery ends.
 #[derive(Debug)]
-pub(crate) enum ForecastEnding {
+pub(crate) enum ForecastOutcome {
     /// The channel gets this message.
     Sent(Box<RenderOutcome>),
     /// The delivery is not sent; with the word and the sentence for it.
@@ -71,7 +71,7 @@ pub(crate) async fn foresee(
     let ids = (1..).map(|n: i64| DeliveryId(-n));
     let recipients = ids.clone().zip(planned).map(|(id, one)| (id, one.recipient.clone())).collect();
     let causes = SourceEventByEntry::from([(NO_ENTRY, source)]);
-    let mut renderer = NotificationRenderer::foreseeing(causes, ForecastWorld { states, recipients });
+    let mut renderer = NotificationRenderer::foreseeing(causes, ForecastContext { states, recipients });
     let mut due: Vec<DueDelivery> =
         ids.zip(planned).map(|(id, planned)| due_delivery(id, tenant, planned, at)).collect();
     let mut all: Vec<Option<ForecastDelivery>> = due.iter().map(|_| None).collect();
@@ -95,7 +95,7 @@ pub(crate) async fn foresee(
                     (one.delivery.channel, one.delivery.address) = (channel, address);
                     continue;
                 }
-                GateDecision::Drop { reason, said } => ForecastEnding::Skipped(reason, said),
+                GateDecision::Drop { reason, said } => ForecastOutcome::Skipped(reason, said),
                 GateDecision::Deliver | GateDecision::Merge { .. } => {
                     rendered(renderer.render(context, one, now))
                 }
@@ -129,11 +129,11 @@ fn due_delivery(id: DeliveryId, tenant: Tenant, planned: &PlannedDelivery, at: T
     DueDelivery::new(ClaimItem(MessageId(id.0), LaneId(0), 1, 0, None), delivery)
 }
 
-fn rendered(result: std::result::Result<RenderOutcome, Box<DeliveryOutcome>>) -> ForecastEnding {
+fn rendered(result: std::result::Result<RenderOutcome, Box<DeliveryOutcome>>) -> ForecastOutcome {
     match result.map_err(|outcome| *outcome) {
-        Ok(rendered) => ForecastEnding::Sent(Box::new(rendered)),
-        Err(DeliveryOutcome::Skipped { reason, said }) => ForecastEnding::Skipped(reason, said),
-        Err(DeliveryOutcome::Failed { error, .. }) => ForecastEnding::Failed(error),
-        Err(other) => ForecastEnding::Failed(format!("there is no message: {other:?}")),
+        Ok(rendered) => ForecastOutcome::Sent(Box::new(rendered)),
+        Err(DeliveryOutcome::Skipped { reason, said }) => ForecastOutcome::Skipped(reason, said),
+        Err(DeliveryOutcome::Failed { error, .. }) => ForecastOutcome::Failed(error),
+        Err(other) => ForecastOutcome::Failed(format!("there is no message: {other:?}")),
     }
 }

@@ -14,7 +14,9 @@ use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
 use crate::flow::rules::input_hash::{EntryInputs, EntryOrigin, input_hash, payload_digest};
 use crate::flow::run::source_event::{SourceEvent, payload_of};
-use crate::notification::rules::notification::{self, Consideration, Event, Plan, Ways};
+use crate::notification::rules::notification::{
+    self, Consideration, EventToPlan, NotificationPlan, RecipientLookup,
+};
 use crate::notification::run::renderer::NotificationRenderer;
 use crate::queue::rules::message::Message;
 use crate::queue::run::executor::BoxFuture;
@@ -114,7 +116,7 @@ pub(crate) async fn plan_one(
     snapshot: &EntitySnapshot,
     set: &TemplateSet,
     again: Option<&str>,
-) -> Result<(Plan, EntryOrigin)> {
+) -> Result<(NotificationPlan, EntryOrigin)> {
     let kinds = context.event_kinds.of(context.store(), event.tenant).await?;
     let (payload, kind) = (Arc::new(payload_of(event)), kinds.get(&event.kind).map(Arc::as_ref));
     let of = SourceEvent { event, payload: &payload, kind, entity: event.entity.as_ref(), snapshot };
@@ -144,7 +146,7 @@ fn decide(
     set: &TemplateSet,
     consent: &Consent,
     again: Option<&str>,
-) -> Plan {
+) -> NotificationPlan {
     with_ways(context, of, consent, |event, ways| {
         notification::plan(event, of.kind, set, of.snapshot, ways, again)
     })
@@ -155,32 +157,32 @@ fn with_ways<T>(
     context: &DeliveryContext,
     of: &SourceEvent<'_>,
     consent: &Consent,
-    ask: impl FnOnce(&Event<'_>, &Ways<'_>) -> T,
+    ask: impl FnOnce(&EventToPlan<'_>, &RecipientLookup<'_>) -> T,
 ) -> T {
     let SourceEvent { event, payload, .. } = *of;
     let wants = |address: &str| consent.locale(event.tenant, address).map(str::to_owned);
-    let ways = Ways { reach: &|named: &str| context.channels.reach(named), wants: &wants };
+    let ways = RecipientLookup { reach: &|named: &str| context.channels.reach(named), wants: &wants };
     let entity = event.entity.as_ref();
-    ask(&Event { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity }, &ways)
+    ask(&EventToPlan { id: event.id, topic: &event.topic, kind: &event.kind, payload, entity }, &ways)
 }
 
-fn event_plan(plan: Plan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan {
+fn event_plan(plan: NotificationPlan, of: &SourceEvent<'_>, set: &TemplateSet) -> EventPlan {
     let entry = |ended, deliveries: Vec<PlannedDelivery>| {
         let (kind, entity) = (EntryKind::Notification, of.entity.cloned());
         let origin = origin_of(of, set);
         Box::new(PlannedEntry { kind, entity, ended, deliveries, request: None, origin })
     };
     match plan {
-        Plan::PassOver => EventPlan::Ignored,
-        Plan::Missing(said) => EventPlan::Failed(said),
-        Plan::Pointless(reason, said) => {
+        NotificationPlan::PassOver => EventPlan::Ignored,
+        NotificationPlan::Missing(said) => EventPlan::Failed(said),
+        NotificationPlan::Pointless(reason, said) => {
             EventPlan::Entry(entry(Some((EntryStatus::Cancelled, Some(reason), said)), Vec::new()))
         }
-        Plan::NoTemplate => {
+        NotificationPlan::NoTemplate => {
             let ended = (EntryStatus::Failed, None, "Template not found".to_owned());
             EventPlan::Otherwise(entry(Some(ended), Vec::new()))
         }
-        Plan::Deliveries(deliveries) => EventPlan::Entry(entry(None, deliveries)),
+        NotificationPlan::Deliveries(deliveries) => EventPlan::Entry(entry(None, deliveries)),
     }
 }
 

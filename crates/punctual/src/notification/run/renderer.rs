@@ -32,7 +32,7 @@ use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
-use crate::notification::rules::notification::fallback::Refused;
+use crate::notification::rules::notification::fallback::RefusedDelivery;
 use crate::notification::rules::notification::scopes_of;
 use crate::queue::rules::message::{Entity, Message};
 use crate::queue::run::executor::BoxFuture;
@@ -49,12 +49,12 @@ pub struct NotificationRenderer {
     people: HashMap<DeliveryId, Recipient<'static>>,
     versions: TemplateVersions,
     recipients: ClaimRecipients,
-    forecast: Option<Arc<ForecastWorld>>,
+    forecast: Option<Arc<ForecastContext>>,
 }
 
 /// What a forecast assumes, and what the database does not have.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ForecastWorld {
+pub(crate) struct ForecastContext {
     /// States that come with the event.
     pub(crate) states: HashMap<Entity, EntitySnapshot>,
     /// What the deliveries would keep of their recipients.
@@ -63,7 +63,7 @@ pub(crate) struct ForecastWorld {
 
 impl NotificationRenderer {
     /// Makes a renderer for deliveries that are not written.
-    pub(crate) fn foreseeing(causes: SourceEventByEntry, world: ForecastWorld) -> Self {
+    pub(crate) fn foreseeing(causes: SourceEventByEntry, world: ForecastContext) -> Self {
         Self { causes: Arc::new(causes), forecast: Some(Arc::new(world)), ..Self::default() }
     }
 
@@ -72,7 +72,7 @@ impl NotificationRenderer {
         context: &DeliveryContext,
         deliveries: &[&Delivery],
         causes: Arc<SourceEventByEntry>,
-        forecast: Option<Arc<ForecastWorld>>,
+        forecast: Option<Arc<ForecastContext>>,
     ) -> Result<Self> {
         let source = deliveries.iter().filter_map(|of| causes.get(&of.entry));
         let events = source.map(|source| source.cause.event.as_ref());
@@ -267,7 +267,7 @@ impl NotificationRenderer {
             self.causes.get(&of.entry)?;
         let (set, kind) = (self.definitions.set(event)?, self.kind_of(event));
         let scopes = scopes_of(entity.as_ref(), kind, payload, self.snapshot(of));
-        let refused = Refused {
+        let refused = RefusedDelivery {
             key: &of.key,
             by_hand: *by_hand,
             event: event.id,

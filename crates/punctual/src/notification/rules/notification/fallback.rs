@@ -10,12 +10,12 @@ use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::flow::rules::event_kind::Recipient;
-use crate::notification::rules::notification::{Naming, fitting, stand_in};
+use crate::notification::rules::notification::{KeyParts, fitting, stand_in};
 use crate::queue::rules::message::Entity;
 
 /// A delivery that its channel has refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Refused<'a> {
+pub struct RefusedDelivery<'a> {
     /// Its key.
     pub key: &'a str,
     /// Whether a person asked for it again.
@@ -36,7 +36,7 @@ pub struct Refused<'a> {
     pub part: usize,
 }
 
-impl Refused<'_> {
+impl RefusedDelivery<'_> {
     /// Returns the delivery by this channel in its place.
     #[must_use]
     pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
@@ -44,7 +44,7 @@ impl Refused<'_> {
         let own = fitting(set, channel, channel, self.scopes, to.locale.as_deref())
             .filter(|own| own.id != self.template.id);
         let of_whom = self.entity.map_or_else(|| stand_in(self.event), |entity| entity.id.clone());
-        let naming = Naming { entity: &of_whom, kind: self.kind, each: self.each, again: None };
+        let naming = KeyParts { entity: &of_whom, kind: self.kind, each: self.each, again: None };
         let template = match own {
             Some(own) if !self.by_hand => return naming.planned(own, channel, to, self.part),
             Some(own) => own,

@@ -9,7 +9,7 @@ use crate::queue::rules::message::Entity;
 
 /// A key, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts<'k> {
+pub struct DeliveryKeyParts<'k> {
     /// All before the address, its colon too; the whole key if it has none.
     pub front: &'k str,
     /// The channel, as the template names it.
@@ -25,7 +25,7 @@ pub fn parts<'k>(
     entity: Option<&Entity>,
     kind: &str,
     template: TemplateId,
-) -> Option<Parts<'k>> {
+) -> Option<DeliveryKeyParts<'k>> {
     let within = |rest: &'k str, part: &str| rest.strip_prefix(part)?.strip_prefix(':');
     let of_entity = |rest: &'k str| match entity {
         Some(entity) => within(rest, &entity.id),
@@ -43,7 +43,7 @@ pub fn parts<'k>(
     }
     let address = Some(behind).filter(|behind| !behind.is_empty());
     let front = &key[..key.len() - behind.len()];
-    Some(Parts { front, channel, address })
+    Some(DeliveryKeyParts { front, channel, address })
 }
 
 /// Splits a key before a template's number, and behind it.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::delivery::rules::template::{TemplateDefinition, TemplateScope};
-use crate::notification::rules::notification::fallback::Refused;
+use crate::notification::rules::notification::fallback::RefusedDelivery;
 use serde_json::json;
 
 fn template(id: i64, channel: &str, language: &str) -> MessageTemplate {
@@ -23,7 +23,12 @@ fn kind(edit: impl FnOnce(&mut Value)) -> EventKind {
     EventKind::kept(&json)
 }
 
-fn planned(kind: Option<&EventKind>, set: &TemplateSet, payload: &Value, again: Option<&str>) -> Plan {
+fn planned(
+    kind: Option<&EventKind>,
+    set: &TemplateSet,
+    payload: &Value,
+    again: Option<&str>,
+) -> NotificationPlan {
     planned_for(kind, set, payload, again, &|_| None)
 }
 
@@ -33,18 +38,23 @@ fn planned_for(
     payload: &Value,
     again: Option<&str>,
     wants: &dyn Fn(&str) -> Option<String>,
-) -> Plan {
-    let event =
-        Event { id: MessageId(9), topic: "booking.events", kind: "booking.confirmed", payload, entity: None };
+) -> NotificationPlan {
+    let event = EventToPlan {
+        id: MessageId(9),
+        topic: "booking.events",
+        kind: "booking.confirmed",
+        payload,
+        entity: None,
+    };
     let reach = |named: &str| match named.contains(':') {
         true => named.to_owned(),
         false => format!("memory:{}", named.to_lowercase()),
     };
-    plan(&event, kind, set, &EntitySnapshot::Unknown, &Ways { reach: &reach, wants }, again)
+    plan(&event, kind, set, &EntitySnapshot::Unknown, &RecipientLookup { reach: &reach, wants }, again)
 }
 
-fn keys(plan: &Plan) -> Vec<String> {
-    let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
+fn keys(plan: &NotificationPlan) -> Vec<String> {
+    let NotificationPlan::Deliveries(all) = plan else { panic!("{plan:?}") };
     all.iter().map(|one| format!("{} -> {:?}", one.key, one.address)).collect()
 }
 
@@ -149,7 +159,7 @@ fn ntf_8_a_template_for_a_related_entity_is_taken() {
     for (mut payload, want) in table {
         payload["guest"] = json!({"phone": "+1"});
         let plan = planned(Some(&related), &set, &payload, None);
-        let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
+        let NotificationPlan::Deliveries(all) = plan else { panic!("{plan:?}") };
         let found: Vec<i64> = all.iter().map(|one| one.template.0).collect();
         assert_eq!(found, [want], "{payload}");
         let entity = related.entity_of(None, &payload);
@@ -171,7 +181,7 @@ fn ntf_8_a_preferred_language_wins() {
             "locale": event}});
         let wants = |address: &str| wanted.filter(|_| address == phone).map(str::to_owned);
         let plan = planned_for(Some(&kind(|_| {})), &set, &payload, None, &wants);
-        let Plan::Deliveries(all) = plan else { panic!("{plan:?}") };
+        let NotificationPlan::Deliveries(all) = plan else { panic!("{plan:?}") };
         all.iter().map(|one| (one.channel.clone(), one.template.0)).collect::<BTreeMap<_, _>>()
     };
     // The event, the preferences of the owner of the phone, and the templates of mail and SMS.
@@ -194,7 +204,7 @@ fn ntf_8_a_preferred_language_wins() {
 fn ntf_17_another_channel_has_its_own_words_and_key() {
     let whatsapp = template(7, "WhatsApp", "en");
     let (none, own) = (set(vec![whatsapp.clone()]), set(vec![whatsapp.clone(), template(8, "SMS", "en")]));
-    let refused = Refused {
+    let refused = RefusedDelivery {
         key: "k",
         by_hand: false,
         event: MessageId(9),
@@ -205,7 +215,8 @@ fn ntf_17_another_channel_has_its_own_words_and_key() {
         template: &whatsapp,
         part: 4,
     };
-    let (each, by_hand) = (Refused { each: true, ..refused }, Refused { by_hand: true, ..refused });
+    let (each, by_hand) =
+        (RefusedDelivery { each: true, ..refused }, RefusedDelivery { by_hand: true, ..refused });
     let table = [
         (refused, &none, "event-9:booking.confirmed:memory:sms:7"),
         (each, &none, "event-9:booking.confirmed:memory:sms:7:+1"),
