@@ -12,7 +12,7 @@ use axum::extract::State;
 use outlook::Outlook;
 use punctual::base::limits;
 use punctual::base::name::check_name;
-use punctual::operate::store::outbox::failed::Failed;
+use punctual::operate::store::outbox::failed::FailedMessage;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};
@@ -141,7 +141,7 @@ pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replaye
     let ids: Option<Vec<MessageId>> = choice.ids.map(|ids| ids.into_iter().map(MessageId).collect());
     let failed = all_failed(&app, &filter, ids.as_ref()).await?;
     let mut told = tell(&failed, ids.as_deref());
-    let again: Vec<Failed> = failed.into_iter().filter(|one| one.served).collect();
+    let again: Vec<FailedMessage> = failed.into_iter().filter(|one| one.served).collect();
     if choice.dry_run {
         told.would_replay = Some(again.len());
         told.ids = messages(again.iter().map(|one| one.message));
@@ -201,8 +201,12 @@ async fn find_tenant(app: &App, named: &str) -> Answer<Option<Tenant>> {
 }
 
 /// Everything that failed, counted before anything is moved.
-async fn all_failed(app: &App, filter: &OutboxFilter, ids: Option<&Vec<MessageId>>) -> Answer<Vec<Failed>> {
-    let mut all: Vec<Failed> = Vec::new();
+async fn all_failed(
+    app: &App,
+    filter: &OutboxFilter,
+    ids: Option<&Vec<MessageId>>,
+) -> Answer<Vec<FailedMessage>> {
+    let mut all: Vec<FailedMessage> = Vec::new();
     loop {
         let after = all.last().map_or(DeadLetterId(0), |last| last.letter);
         let step = app.engine.store().outbox_failed(filter.clone(), ids.cloned(), after, STEP).await?;
@@ -215,7 +219,7 @@ async fn all_failed(app: &App, filter: &OutboxFilter, ids: Option<&Vec<MessageId
 }
 
 /// Puts letters back to work, tenant by tenant; answers those that nobody else had moved meanwhile.
-async fn put_back(app: &App, again: &[Failed]) -> Answer<BTreeSet<DeadLetterId>> {
+async fn put_back(app: &App, again: &[FailedMessage]) -> Answer<BTreeSet<DeadLetterId>> {
     let mut by_tenant: BTreeMap<Tenant, Vec<DeadLetterId>> = BTreeMap::new();
     for one in again {
         by_tenant.entry(one.tenant).or_default().push(one.letter);
@@ -231,7 +235,7 @@ async fn put_back(app: &App, again: &[Failed]) -> Answer<BTreeSet<DeadLetterId>>
 }
 
 /// What is not replayed, and why.
-fn tell(failed: &[Failed], ids: Option<&[MessageId]>) -> Replayed {
+fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> Replayed {
     let known: BTreeSet<MessageId> = failed.iter().map(|one| one.message).collect();
     let untouched = ids.unwrap_or_default().iter().filter(|id| !known.contains(id));
     let untouched = untouched.map(|id| Skipped { id: id.to_string(), reason: "nothing of it failed" });
@@ -246,7 +250,7 @@ fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
 }
 
 /// What goes to whom again, and what people would be told.
-async fn foretell(app: &App, again: Vec<Failed>) -> Answer<Vec<Again>> {
+async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
     let (mut items, mut seen) = (Vec::new(), outlook::Seen::new());
     for one in again.into_iter().take(TOLD_MAX) {
         let messages = outlook::of(app, &one, &mut seen).await?;
@@ -255,7 +259,7 @@ async fn foretell(app: &App, again: Vec<Failed>) -> Answer<Vec<Again>> {
     Ok(items)
 }
 
-fn item(one: Failed, messages: Option<Outlook>) -> Again {
+fn item(one: FailedMessage, messages: Option<Outlook>) -> Again {
     Again {
         id: one.message.to_string(),
         tenant_id: one.tenant.id(),

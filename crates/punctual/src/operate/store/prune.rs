@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// How far one pass has come through the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneProgress {
     /// The last message that was looked at; the next step begins behind it.
     pub cursor: i64,
     /// Messages dropped by this step.
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// One step of a pass through the messages, beginning behind `cursor`.
-    pub fn prune_messages(&self, cursor: i64, default_retention: Duration) -> VerbFuture<'_, Pruned> {
+    pub fn prune_messages(&self, cursor: i64, default_retention: Duration) -> VerbFuture<'_, PruneProgress> {
         self.write((cursor, default_retention), |tx, (cursor, retention)| {
             Box::pin(prune_messages(tx, *cursor, *retention))
         })
@@ -100,13 +100,13 @@ async fn prune_entries(tx: &mut Tx, cursor: i64, kept: EntryRetention) -> Result
     Ok(step)
 }
 
-async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result<Pruned> {
+async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result<PruneProgress> {
     let now = tx.now().await?;
     let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
     let sql = if tx.has_component(Component::Flows).await? { OLD_AND_UNUSED } else { OLD };
     let rows = tx.query(sql, params![cursor, limit, now, micros(retention)]).await?;
     let mut ids = Vec::with_capacity(rows.len());
-    let mut step = Pruned { cursor, messages: 0, finished: rows.len() < limits::PRUNE_ROWS };
+    let mut step = PruneProgress { cursor, messages: 0, finished: rows.len() < limits::PRUNE_ROWS };
     for row in &rows {
         step.cursor = row.int(0)?;
         if row.flag(1)? {

@@ -7,7 +7,7 @@ use punctual::Tenant;
 use punctual::delivery::store::entries::preview::PreviewedMessage;
 use punctual::engine::IngestOutcome;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::operate::store::outbox::failed::Failed;
+use punctual::operate::store::outbox::failed::FailedMessage;
 use punctual::survey::run::ingest::foretold::PreviewedInstance;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -62,7 +62,7 @@ pub(super) type Seen = HashSet<(Tenant, String)>;
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn of(app: &App, failed: &Failed, seen: &mut Seen) -> Answer<Option<Outlook>> {
+pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut Seen) -> Answer<Option<Outlook>> {
     if !failed.is_for_people() {
         return Ok(None);
     }

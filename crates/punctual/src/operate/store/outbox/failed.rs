@@ -15,7 +15,7 @@ use crate::operate::store::outbox::OutboxFilter;
 
 /// A message that failed for one consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedMessage {
     /// Its dead letter.
     pub letter: DeadLetterId,
     /// The message.
@@ -36,7 +36,7 @@ pub struct Failed {
     pub served: bool,
 }
 
-impl Failed {
+impl FailedMessage {
     /// Whether the message failed in a lane of the flows.
     #[must_use]
     pub fn is_for_people(&self) -> bool {
@@ -56,7 +56,7 @@ impl Store {
         ids: Option<Vec<MessageId>>,
         after: DeadLetterId,
         limit: usize,
-    ) -> VerbFuture<'_, Vec<Failed>> {
+    ) -> VerbFuture<'_, Vec<FailedMessage>> {
         self.read((filter, ids, after, limit), |tx, (filter, ids, after, limit)| {
             Box::pin(list(tx, filter, ids.as_deref(), *after, *limit))
         })
@@ -69,7 +69,7 @@ async fn list(
     ids: Option<&[MessageId]>,
     after: DeadLetterId,
     limit: usize,
-) -> Result<Vec<Failed>> {
+) -> Result<Vec<FailedMessage>> {
     let only: Vec<i64> = ids.iter().copied().flatten().map(|id| id.0).collect();
     let values = [
         after.0.into(),
@@ -95,8 +95,8 @@ const LIST: &str = "select d.id, d.message_id, d.tenant_id, m.topic, l.subscript
         and ($6::text is null or m.kind = $6) and m.created_at >= $7 and m.created_at < $8 \
     order by d.id limit $9";
 
-fn read(row: &Row) -> Result<Failed> {
-    Ok(Failed {
+fn read(row: &Row) -> Result<FailedMessage> {
+    Ok(FailedMessage {
         letter: DeadLetterId(row.int(0)?),
         message: MessageId(row.int(1)?),
         tenant: Tenant::from_row(row.int(2)?),
