@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::punctual::engine::Ingest;
+use ::punctual::engine::IngestRequest;
 use ::punctual::flow::store::flows::FlowDraft;
 use ::punctual::{AcceptedMessage, Engine, RenderedMessage, Tenant};
 use anyhow::{Result, ensure};
@@ -220,8 +220,8 @@ async fn ingest_ours(cluster: &Arc<Cluster>, n: usize, evaluations: &mut Evaluat
     Ok(rates)
 }
 
-fn batches(numbers: &[usize]) -> Vec<Ingest> {
-    let batch = |part: &[usize]| Ingest {
+fn batches(numbers: &[usize]) -> Vec<IngestRequest> {
+    let batch = |part: &[usize]| IngestRequest {
         event_kind: KIND.to_owned(),
         items: part.iter().map(|n| item(*n)).collect(),
     };

@@ -25,22 +25,22 @@ mod visit;
 
 pub use crate::engine::build::Builder;
 pub use crate::engine::claims::{ClaimOptions, ItemSettlement};
-pub use crate::engine::comments::{Comment, CommentFilter, CommentPage, CommentPlace};
+pub use crate::engine::comments::{Comment, CommentCursor, CommentFilter, CommentPage};
 pub use crate::engine::explain::events::EventToExplain;
 pub use crate::engine::explain::notification::{
-    DeliveryForecast, ExplainedDelivery, ExplainedNotification, ExplainedTemplate, NotificationOutcome,
+    DeliveryExplanation, DeliveryForecast, NotificationExplanation, NotificationOutcome, TemplateExplanation,
 };
-pub use crate::engine::explain::{Explained, ExplainedSend, ExplainedTrigger};
+pub use crate::engine::explain::{EventExplanation, SendExplanation, TriggerExplanation};
 pub use crate::engine::health::Health;
-pub use crate::engine::ingest::Ingest;
-pub use crate::engine::preview::{Trial, Tried};
-pub use crate::engine::replay::Outlook;
-pub use crate::engine::resend::{NotResent, Resend, Resent};
-pub use crate::engine::results::{After, FROM_THE_START, SurveyResults};
+pub use crate::engine::ingest::IngestRequest;
+pub use crate::engine::preview::{PreviewRequest, TemplatePreview};
+pub use crate::engine::replay::ReplayPreview;
+pub use crate::engine::resend::{ResendOutcome, ResendRefusal, ResendRequest};
+pub use crate::engine::results::{FROM_THE_START, ResponseCursor, SurveyResults};
 pub use crate::engine::subscriptions::DeletedSubscription;
-pub use crate::engine::timers::{Changed, Move};
-pub use crate::engine::travel::{Stepped, Ticked};
-pub use crate::engine::visit::{Submitted, Visit};
+pub use crate::engine::timers::{TimerChangeOutcome, TimerMove};
+pub use crate::engine::travel::{StepCounts, TickCounts};
+pub use crate::engine::visit::{SubmitOutcome, Visit};
 pub use crate::flow::run::event_kinds::EventKindSet;
 pub use crate::survey::run::ingest::{ChosenTrigger, IngestOutcome, IngestReport, IngestedInstance};
 

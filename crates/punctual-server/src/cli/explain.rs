@@ -9,8 +9,8 @@ use super::{Everywhere, print_json, print_line};
 use crate::http::api::events::read_one;
 use punctual::MessageId;
 use punctual::engine::{
-    EventToExplain, Explained, ExplainedDelivery, ExplainedNotification, ExplainedTemplate, ExplainedTrigger,
-    Ingest,
+    DeliveryExplanation, EventExplanation, EventToExplain, IngestRequest, NotificationExplanation,
+    TemplateExplanation, TriggerExplanation,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -76,14 +76,14 @@ impl Explain {
             Value::Array(items) => items,
             item => vec![item],
         };
-        Ok(Events::Ingest(Ingest { event_kind: kind, items }))
+        Ok(Events::Ingest(IngestRequest { event_kind: kind, items }))
     }
 }
 
 /// What is to be explained.
 enum Events {
     /// Events that are handed in.
-    Ingest(Ingest),
+    Ingest(IngestRequest),
     /// Events of a topic.
     Topic(Vec<EventToExplain>),
 }
@@ -130,7 +130,7 @@ fn read_text(file: &str) -> Outcome<String> {
 }
 
 /// What is missing among the channels is told only where a file names some.
-fn lines(item: &Explained, kind: &str, has_channels: bool) -> Vec<String> {
+fn lines(item: &EventExplanation, kind: &str, has_channels: bool) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(item.error.iter().map(|error| format!("Failed: {error}")));
     lines.extend(item.duplicate_of.iter().map(|id| format!("  duplicate of event {id}")));
@@ -142,7 +142,7 @@ fn lines(item: &Explained, kind: &str, has_channels: bool) -> Vec<String> {
     lines
 }
 
-fn of_notification(of: &ExplainedNotification) -> Vec<String> {
+fn of_notification(of: &NotificationExplanation) -> Vec<String> {
     let reason = of.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let mut lines = vec![format!("notification: {:?}{reason}", of.outcome), format!("  {}", of.because)];
     let entity = of.entity.as_ref();
@@ -154,7 +154,7 @@ fn of_notification(of: &ExplainedNotification) -> Vec<String> {
     lines
 }
 
-fn of_delivery(one: &ExplainedDelivery) -> Vec<String> {
+fn of_delivery(one: &DeliveryExplanation) -> Vec<String> {
     let reason = one.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let to = one.to_address.as_deref().unwrap_or("nobody");
     let mut lines = vec![
@@ -173,7 +173,7 @@ fn of_delivery(one: &ExplainedDelivery) -> Vec<String> {
     lines.extend(one.duplicate_of.iter().map(|id| format!("    duplicate   of delivery {id}, {status}")));
     lines.extend(hold.map(|reason| format!("    on hold     {reason}")));
     for template in &one.templates {
-        let ExplainedTemplate { template_id, template_version, language, because, .. } = template;
+        let TemplateExplanation { template_id, template_version, language, because, .. } = template;
         lines.push(format!("    template {template_id} version {template_version}, {language}: {because}"));
     }
     lines.extend(one.subject.iter().map(|subject| format!("    {subject}")));
@@ -182,10 +182,10 @@ fn of_delivery(one: &ExplainedDelivery) -> Vec<String> {
     lines
 }
 
-fn of_trigger(trigger: &ExplainedTrigger, has_channels: bool) -> Vec<String> {
+fn of_trigger(trigger: &TriggerExplanation, has_channels: bool) -> Vec<String> {
     let doubt =
         if has_channels && !trigger.channel_known { ", which the file does not configure" } else { "" };
-    let ExplainedTrigger { survey_id, survey_version, trigger_id, outcome, because, .. } = trigger;
+    let TriggerExplanation { survey_id, survey_version, trigger_id, outcome, because, .. } = trigger;
     let mut lines = vec![
         format!("survey {survey_id} version {survey_version}, trigger {trigger_id}: {outcome:?}"),
         format!("  {because}"),

@@ -15,7 +15,7 @@ pub(super) use lines::is_csv_header;
 use lines::{LINE_BYTES_MAX, Lines};
 use progress::Progress;
 use punctual::base::limits::BATCH_ITEMS_MAX;
-use punctual::engine::{Ingest as Events, IngestOutcome as Became};
+use punctual::engine::{IngestOutcome as Became, IngestRequest as Events};
 use punctual::{Engine, Tenant};
 use serde_json::{Value, json};
 use std::fs::File;

@@ -6,7 +6,7 @@ use super::failure::{Failure, Outcome};
 use super::table::Table;
 use super::{Everywhere, ask, print_json, print_line, unmoved, words};
 use punctual::base::duration;
-use punctual::engine::{Changed, Move};
+use punctual::engine::{TimerChangeOutcome, TimerMove};
 use punctual::queue::rules::timer::TimerStatus;
 use punctual::queue::store::timers::{Timer, TimerFilter};
 use punctual::{DueTime, Engine, MessageId, NewTimer, Tenant, Timestamp};
@@ -141,7 +141,7 @@ impl Timers {
             Self::Cancel(bulk) => bulk.run(&engine, None, as_json).await,
             Self::Move { bulk, at, spread } => {
                 let spread = spread.map(|text| read_duration("--spread", &text)).transpose()?;
-                bulk.run(&engine, Some(Move { when: at.read()?, spread }), as_json).await
+                bulk.run(&engine, Some(TimerMove { when: at.read()?, spread }), as_json).await
             }
         }
     }
@@ -201,7 +201,7 @@ impl Those {
 }
 
 impl Bulk {
-    async fn run(self, engine: &Engine, to: Option<Move>, as_json: bool) -> Outcome {
+    async fn run(self, engine: &Engine, to: Option<TimerMove>, as_json: bool) -> Outcome {
         let mut which = self.those.which();
         if !self.ids.is_empty() {
             if which != TimerFilter::default() || self.all {
@@ -217,8 +217,9 @@ impl Bulk {
         let verb = if to.is_some() { "moved" } else { "cancelled" };
         let would = if to.is_some() { "wouldMove" } else { "wouldCancel" };
         let found = change(engine, tenant, which.clone(), to, true).await?;
-        let many =
-            |changed: &Changed| words::many(i64::try_from(changed.ids.len()).unwrap_or(i64::MAX), "timer");
+        let many = |changed: &TimerChangeOutcome| {
+            words::many(i64::try_from(changed.ids.len()).unwrap_or(i64::MAX), "timer")
+        };
         if self.dry_run {
             say(as_json, would, &found, true, &format!("{} would be {verb}", many(&found)));
             return self.check_named(verb, &found);
@@ -235,7 +236,7 @@ impl Bulk {
         self.check_named(verb, &done)
     }
 
-    fn check_named(&self, verb: &str, changed: &Changed) -> Outcome {
+    fn check_named(&self, verb: &str, changed: &TimerChangeOutcome) -> Outcome {
         let why = "it is not there, has fired or was cancelled before";
         unmoved::check_named("timer", verb, why, self.ids.iter().copied(), changed.ids.iter().map(|id| id.0))
     }
@@ -245,16 +246,16 @@ async fn change(
     engine: &Engine,
     tenant: Tenant,
     which: TimerFilter,
-    to: Option<Move>,
+    to: Option<TimerMove>,
     dry_run: bool,
-) -> Outcome<Changed> {
+) -> Outcome<TimerChangeOutcome> {
     Ok(match to {
         None => engine.cancel_timers(tenant, which, dry_run).await?,
         Some(to) => engine.move_timers(tenant, which, to, dry_run).await?,
     })
 }
 
-fn say(as_json: bool, verb: &str, changed: &Changed, dry_run: bool, sentence: &str) {
+fn say(as_json: bool, verb: &str, changed: &TimerChangeOutcome, dry_run: bool, sentence: &str) {
     if as_json {
         let answer = json!({
             verb: changed.ids.len(), "ids": changed.ids, "more": changed.more, "dryRun": dry_run

@@ -5,7 +5,7 @@
 //! invitations are due now. Letters go to the sandbox; some customers answer.
 
 use punctual::base::random;
-use punctual::engine::Ingest;
+use punctual::engine::IngestRequest;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::rules::subscription::{NewSubscription, SubscriptionTarget};
 use punctual::{Engine, FlowId, Result, Tenant};
@@ -71,7 +71,8 @@ async fn one_more(engine: &Engine, number: u64) -> Result<()> {
             json!({"wip": number.to_string(), "dealerId": "1", "jobType": "GR", "CustomerName": name});
         ("service-visit-closed", json!({"payload": payload, "recipient": recipient}))
     };
-    let made = engine.ingest(Tenant::DEFAULT, &Ingest { event_kind: kind.into(), items: vec![item] }).await?;
+    let made =
+        engine.ingest(Tenant::DEFAULT, &IngestRequest { event_kind: kind.into(), items: vec![item] }).await?;
     if seed.is_multiple_of(3) && kind == "service-visit-closed" {
         tokio::time::sleep(Duration::from_secs(2)).await;
         for instance in made.iter().flat_map(|item| &item.instances) {

@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::engine::{Submitted, Visit};
+use punctual::engine::{SubmitOutcome, Visit};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::survey::rules::answers::{AnswerProblem, AnswersError};
 use punctual::survey::rules::survey::Survey;
@@ -146,14 +146,14 @@ async fn submit(
     answers: Map<String, Value>,
 ) -> punctual::Result<Response> {
     Ok(match app.engine.submit(visit.public_id, answers.clone(), None).await? {
-        Submitted::Done { .. } => reader.to_thanks(),
-        Submitted::Unknown => unknown(reader),
-        Submitted::Ended(refusal) if refusal.status() == EntryStatus::Completed => {
+        SubmitOutcome::Done { .. } => reader.to_thanks(),
+        SubmitOutcome::Unknown => unknown(reader),
+        SubmitOutcome::Ended(refusal) if refusal.status() == EntryStatus::Completed => {
             closing(StatusCode::CONFLICT, End::Answered, visit, reader)
         }
-        Submitted::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
+        SubmitOutcome::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
         // Something on an earlier step, as when two pages of one survey are open.
-        Submitted::Wrong(AnswersError(wrong)) => {
+        SubmitOutcome::Wrong(AnswersError(wrong)) => {
             app.engine.keep_progress(visit.public_id, answers.clone()).await?;
             let steps = Steps::of(&visit.survey, &answers);
             let at = steps.place(None, &answers, &wrong);

@@ -5,7 +5,7 @@ use crate::world::{Base, World};
 use punctual::delivery::store::entries::actions::{
     ActionOutcome, EntryAction, EntryActionRequest, EntryReference,
 };
-use punctual::engine::Ingest;
+use punctual::engine::IngestRequest;
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::history::ChangeAuthor;
@@ -62,7 +62,7 @@ pub async fn publish(world: &World, definition: Value) {
 /// Invites somebody; answers their link.
 pub async fn invite(world: &World, wip: &str, locale: Option<&str>) -> PublicId {
     let item = json!({"payload": {"wip": wip}, "recipient": {"address": "+9647700000001", "locale": locale}});
-    let event = Ingest { event_kind: "visit-closed".into(), items: vec![item] };
+    let event = IngestRequest { event_kind: "visit-closed".into(), items: vec![item] };
     let made = world.engine.ingest(Tenant::DEFAULT, &event).await.unwrap();
     made[0].instances[0].public_id
 }

@@ -23,7 +23,7 @@ use crate::delivery::run::executors;
 use crate::delivery::run::kinds::EntryKinds;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::TemplateCache;
-use crate::engine::build::given::Given;
+use crate::engine::build::given::ConfiguredChannels;
 use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
@@ -68,7 +68,7 @@ pub struct Builder {
     inbox: InboxSettings,
     owner: Option<String>,
     jobs: Vec<(String, NewJob)>,
-    channels: Given,
+    channels: ConfiguredChannels,
     policies: BTreeMap<String, ChannelPolicy>,
     sandbox: Option<Sandbox>,
     survey_url: String,
@@ -98,7 +98,7 @@ impl Builder {
             inbox: InboxSettings::default(),
             owner: None,
             jobs: Vec::new(),
-            channels: Given::default(),
+            channels: ConfiguredChannels::default(),
             sandbox: None,
             policies: BTreeMap::new(),
             survey_url: SURVEY_URL_DEFAULT.to_owned(),

@@ -40,7 +40,7 @@ pub struct CommentFilter {
 
 /// A place in the list of free-text answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommentPlace {
+pub struct CommentCursor {
     /// The time of the response.
     pub completed_at: Timestamp,
     /// The entry of the response.
@@ -56,7 +56,7 @@ pub struct CommentPage {
     pub comments: Vec<Comment>,
     /// The place behind which the next page begins; `None` at the end of the list. A page may have fewer
     /// comments than its limit, or none, and be followed by another.
-    pub next: Option<CommentPlace>,
+    pub next: Option<CommentCursor>,
 }
 
 impl Engine {
@@ -70,7 +70,7 @@ impl Engine {
         tenant: Tenant,
         flow: FlowId,
         filter: &'a CommentFilter,
-        after: Option<CommentPlace>,
+        after: Option<CommentCursor>,
         limit: usize,
     ) -> VerbFuture<'a, CommentPage> {
         VerbFuture::new(async move {
@@ -112,7 +112,7 @@ impl CommentFilter {
 /// Collects the free texts of responses into one page.
 struct CommentReader<'a> {
     filter: &'a CommentFilter,
-    after: Option<CommentPlace>,
+    after: Option<CommentCursor>,
     limit: usize,
     page: CommentPage,
 }
@@ -122,8 +122,8 @@ impl CommentReader<'_> {
     fn next_response(&self) -> (Timestamp, EntryId) {
         match &self.after {
             None => (Timestamp::MAX, EntryId(i64::MAX)),
-            Some(CommentPlace { completed_at, entry, question_id: Some(_) }) => (*completed_at, *entry),
-            Some(CommentPlace { completed_at, entry, question_id: None }) => {
+            Some(CommentCursor { completed_at, entry, question_id: Some(_) }) => (*completed_at, *entry),
+            Some(CommentCursor { completed_at, entry, question_id: None }) => {
                 (*completed_at, EntryId(entry.0 - 1))
             }
         }
@@ -131,7 +131,7 @@ impl CommentReader<'_> {
 
     /// Takes the free texts of a response, and returns whether the page is full before its last one.
     fn is_full_after(&mut self, survey: &Survey, response: &Response) -> bool {
-        let place = |question_id| CommentPlace {
+        let place = |question_id| CommentCursor {
             completed_at: response.completed_at,
             entry: response.entry,
             question_id,

@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::engine::explain::candidate_facts::CandidateFacts;
 use crate::engine::explain::events::AssumedStates;
 use crate::engine::explain::forecast::{Forecast, ForecastSend};
-use crate::engine::explain::notification::ExplainedNotification;
-use crate::engine::ingest::Ingest;
+use crate::engine::explain::notification::NotificationExplanation;
+use crate::engine::ingest::IngestRequest;
 use crate::flow::rules::dedup;
 use crate::flow::rules::event_kind::{CancelReason, EventKind};
 use crate::flow::rules::public_id::PublicId;
@@ -46,19 +46,19 @@ const LEFT_OUT: &str =
 /// The explanation of one event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explained {
+pub struct EventExplanation {
     /// Why it cannot be read, why nothing comes of it, or why it is not explained in full.
     pub error: Option<String>,
     /// The event that has its id already.
     pub duplicate_of: Option<String>,
     /// For every trigger of its kind, in the order of the surveys; for each address of the people that an
     /// event of a topic names.
-    pub triggers: Vec<ExplainedTrigger>,
+    pub triggers: Vec<TriggerExplanation>,
     /// The notification that it leads to; `None` for an event that is handed in, which leads to none.
-    pub notification: Option<ExplainedNotification>,
+    pub notification: Option<NotificationExplanation>,
 }
 
-impl Explained {
+impl EventExplanation {
     const fn new() -> Self {
         Self { error: None, duplicate_of: None, triggers: Vec::new(), notification: None }
     }
@@ -67,7 +67,7 @@ impl Explained {
 /// The explanation of one trigger for an event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainedTrigger {
+pub struct TriggerExplanation {
     /// The survey.
     pub survey_id: FlowId,
     /// Its version.
@@ -97,7 +97,7 @@ pub struct ExplainedTrigger {
     /// Whether this process has such a channel.
     pub channel_known: bool,
     /// The sends, as consent, quiet hours and the entity of today decide them.
-    pub sends: Vec<ExplainedSend>,
+    pub sends: Vec<SendExplanation>,
     /// When the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
 }
@@ -105,7 +105,7 @@ pub struct ExplainedTrigger {
 /// One send of the timetable.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainedSend {
+pub struct SendExplanation {
     /// 1 is the invitation.
     pub attempt: u32,
     /// When it is due by the schedule.
@@ -142,7 +142,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::base::error::Error::Invalid`] as [`Engine::ingest`].
-    pub fn explain<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<Explained>> {
+    pub fn explain<'a>(
+        &'a self,
+        tenant: Tenant,
+        ingest: &'a IngestRequest,
+    ) -> VerbFuture<'a, Vec<EventExplanation>> {
         self.explain_to(tenant, ingest, true)
     }
 
@@ -154,17 +158,17 @@ impl Engine {
     pub fn explain_without_states<'a>(
         &'a self,
         tenant: Tenant,
-        ingest: &'a Ingest,
-    ) -> VerbFuture<'a, Vec<Explained>> {
+        ingest: &'a IngestRequest,
+    ) -> VerbFuture<'a, Vec<EventExplanation>> {
         self.explain_to(tenant, ingest, false)
     }
 
     fn explain_to<'a>(
         &'a self,
         tenant: Tenant,
-        ingest: &'a Ingest,
+        ingest: &'a IngestRequest,
         open: bool,
-    ) -> VerbFuture<'a, Vec<Explained>> {
+    ) -> VerbFuture<'a, Vec<EventExplanation>> {
         VerbFuture::new(async move {
             ingest.check()?;
             let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
@@ -177,7 +181,7 @@ impl Engine {
             let facts = CandidateFacts::of_all(self.store(), (tenant, kind), &read, sees, &assumed).await?;
             let (mut all, mut bytes) = (Vec::with_capacity(items.len()), 0);
             for (item, facts) in items.iter().zip(facts) {
-                let mut explained = Explained::new();
+                let mut explained = EventExplanation::new();
                 match (item, facts) {
                     (Err(problems), _) => explained.error = Some(problems.to_string()),
                     (Ok(_), _) if bytes >= EXPLAINED_BYTES_MAX => explained.error = Some(LEFT_OUT.to_owned()),
@@ -201,10 +205,10 @@ impl Engine {
     }
 
     /// Reads what all explanations of one call need.
-    async fn sight(&self, tenant: Tenant, addresses: Vec<String>) -> Result<Sight> {
+    async fn sight(&self, tenant: Tenant, addresses: Vec<String>) -> Result<ExplainContext> {
         let delivery = &self.inner.delivery;
         let addresses = addresses.into_iter().map(|address| (tenant, address)).collect();
-        Ok(Sight {
+        Ok(ExplainContext {
             tenant,
             offered: self.inner.surveys.cache.current(self.store(), tenant).await?,
             zone: self.zone_of(tenant).await?,
@@ -222,10 +226,10 @@ impl Engine {
 
     async fn explain_one(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         place: TriggerIndex,
         (candidate, about): (&Candidate<'_>, &CandidateFacts<'_>),
-    ) -> Result<ExplainedTrigger> {
+    ) -> Result<TriggerExplanation> {
         let (edition, trigger, _) = sight.offered.at(place);
         // Too many values: the rest is absent, and an ingest would refuse the item.
         let mut facts = candidate.facts().unwrap_or_default();
@@ -255,7 +259,7 @@ impl Engine {
         };
         let forecast = forecast.play(candidate.occurred_at, sight.now);
         let grace = trigger.expiry.unwrap_or(crate::base::limits::EXPIRY_GRACE_DEFAULT);
-        Ok(ExplainedTrigger {
+        Ok(TriggerExplanation {
             survey_id: edition.flow,
             survey_version: edition.number,
             trigger_id: trigger.id.clone(),
@@ -283,12 +287,12 @@ impl Engine {
     /// The sends of a timetable, each with the words it would have today.
     fn explain_sends(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         place: TriggerIndex,
         about: &CandidateFacts<'_>,
         made: Option<PublicId>,
         sends: Vec<ForecastSend>,
-    ) -> Vec<ExplainedSend> {
+    ) -> Vec<SendExplanation> {
         let (edition, ..) = sight.offered.at(place);
         let public_id = made.map_or_else(|| "{publicId}".to_owned(), |id| id.to_string());
         let url = self.inner.surveys.url.replace("{publicId}", &public_id);
@@ -311,7 +315,7 @@ impl Engine {
             let said = invitation::word(&sight.set, InvitationWords::choose(&sight.set, &sent), &sent);
             let outcome = if send.skipped.is_some() { "Skipped" } else { "Sent" };
             let (reason, refusal) = send.skipped.unzip();
-            ExplainedSend {
+            SendExplanation {
                 attempt: send.number,
                 planned_at: send.planned_at,
                 at: send.at,
@@ -333,7 +337,7 @@ impl Engine {
 }
 
 /// The context that all triggers of one explanation share.
-struct Sight {
+struct ExplainContext {
     tenant: Tenant,
     offered: Arc<ActiveTriggers>,
     zone: Option<Zone>,
@@ -342,7 +346,7 @@ struct Sight {
     recipients: ClaimRecipients,
 }
 
-impl Sight {
+impl ExplainContext {
     /// A moment on the tenant's clocks.
     fn local(&self, at: Timestamp) -> String {
         self.zone.as_ref().map_or_else(|| at.to_string(), |zone| zone.show(at))

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Events of one kind.
 #[derive(Clone, Debug)]
-pub struct Ingest {
+pub struct IngestRequest {
     /// The kind.
     pub event_kind: String,
     /// The events: `{payload, recipient{address, locale, customerRef}, occurredAt?, entity?}`.
@@ -30,7 +30,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that is no name, or too many items.
-    pub fn ingest<'a>(&'a self, tenant: Tenant, ingest: &'a Ingest) -> VerbFuture<'a, Vec<IngestReport>> {
+    pub fn ingest<'a>(
+        &'a self,
+        tenant: Tenant,
+        ingest: &'a IngestRequest,
+    ) -> VerbFuture<'a, Vec<IngestReport>> {
         VerbFuture::new(async move {
             ingest.check()?;
             let items = self.handed_in(tenant, &ingest.event_kind, ingest).await?;
@@ -91,7 +95,7 @@ impl Engine {
         items: Vec<Value>,
     ) -> VerbFuture<'a, Vec<IngestReport>> {
         VerbFuture::new(async move {
-            let ingest = Ingest { event_kind: "by-hand".to_owned(), items };
+            let ingest = IngestRequest { event_kind: "by-hand".to_owned(), items };
             ingest.check()?;
             let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
             let place = offered.find(chosen.flow, &chosen.trigger_id);
@@ -109,7 +113,7 @@ impl Engine {
         &self,
         tenant: Tenant,
         kind: &str,
-        ingest: &'a Ingest,
+        ingest: &'a IngestRequest,
     ) -> Result<Vec<IngestItem<'a>>> {
         let kinds = self.inner.delivery.event_kinds.of(self.store(), tenant).await?;
         let kind = kinds.get(kind).map_or_else(|| EventKind::undefined(), Arc::as_ref);
@@ -132,7 +136,7 @@ fn nothing_to_send(chosen: &ChosenTrigger) -> Error {
     Error::NotFound(format!("no trigger `{trigger_id}` of survey {flow} is published"))
 }
 
-impl Ingest {
+impl IngestRequest {
     pub(crate) fn check(&self) -> Result<()> {
         let mut problems = Problems::default();
         check_name(&self.event_kind, "eventKind", &mut problems);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The input of a preview.
 #[derive(Clone, Debug, Default)]
-pub struct Trial {
+pub struct PreviewRequest {
     /// The payload; the kind's sample, if there is none.
     pub payload: Option<Value>,
     /// The kind of the event, where the template is for events of every kind; else the template says it.
@@ -31,7 +31,7 @@ pub struct Trial {
 
 /// The rendered text of a template, and its locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct TemplatePreview {
     /// The texts.
     pub filled: FilledTemplate,
     /// The locale of dates and numbers in them.
@@ -47,8 +47,8 @@ impl Engine {
         &'a self,
         tenant: Tenant,
         template: &'a MessageTemplate,
-        trial: Trial,
-    ) -> VerbFuture<'a, Tried> {
+        trial: PreviewRequest,
+    ) -> VerbFuture<'a, TemplatePreview> {
         VerbFuture::new(async move {
             let event_type = &template.definition.event_type;
             let kinds = self.event_kinds().of(self.store(), tenant).await?;
@@ -83,7 +83,7 @@ impl Engine {
                 true => invitation::preview(&set, template, &kind, of),
                 false => kind.word(template, &of, &set),
             };
-            Ok(Tried { filled, locale })
+            Ok(TemplatePreview { filled, locale })
         })
     }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// The preview of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outlook {
+pub struct ReplayPreview {
     /// The messages of its notification, as far as nothing stops them.
     pub messages: Vec<PreviewedMessage>,
     /// The survey instances that it begins, is a duplicate of, or stops.
@@ -133,7 +133,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Option<Outlook>> {
+    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Option<ReplayPreview>> {
         VerbFuture::new(async move {
             let Some(event) = self.store().message(tenant, event).await? else { return Ok(None) };
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
@@ -146,7 +146,7 @@ impl Engine {
                 _ => Vec::new(),
             };
             let instances = foretold.map(|foretold| foretold.instances).unwrap_or_default();
-            Ok(Some(Outlook { messages, instances, reason }))
+            Ok(Some(ReplayPreview { messages, instances, reason }))
         })
     }
 

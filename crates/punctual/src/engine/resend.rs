@@ -32,7 +32,7 @@ const PAGE: usize = 500;
 
 /// A request to send a notification again.
 #[derive(Clone, Debug)]
-pub struct Resend {
+pub struct ResendRequest {
     /// The entity of the event; its type in upper or lower case.
     pub entity: Entity,
     /// The channel: a key, or a kind of channels.
@@ -47,7 +47,7 @@ pub struct Resend {
 
 /// The outcome of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resent {
+pub enum ResendOutcome {
     /// These wait to be sent.
     Asked {
         /// The name of the request, which is in their keys.
@@ -56,12 +56,12 @@ pub enum Resent {
         deliveries: Vec<RequestedDelivery>,
     },
     /// Nothing was written.
-    Refused(NotResent),
+    Refused(ResendRefusal),
 }
 
 /// Why nothing is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotResent {
+pub enum ResendRefusal {
     /// There is no notification of such an event.
     NoEvent,
     /// The event was dropped by age.
@@ -74,7 +74,7 @@ pub enum NotResent {
     Pointless(String),
 }
 
-impl fmt::Display for NotResent {
+impl fmt::Display for ResendRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoEvent => f.write_str(
@@ -95,10 +95,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn resend(&self, tenant: Tenant, resend: Resend) -> VerbFuture<'_, Resent> {
+    pub fn resend(&self, tenant: Tenant, resend: ResendRequest) -> VerbFuture<'_, ResendOutcome> {
         VerbFuture::new(async move {
             let Some(kinds) = self.resent_kinds(tenant, &resend).await? else {
-                return Ok(Resent::Refused(NotResent::NoTemplate));
+                return Ok(ResendOutcome::Refused(ResendRefusal::NoTemplate));
             };
             let latest = |kinds| self.store().latest_event(tenant, resend.entity.clone(), kinds);
             let (event, about) = match latest(Some(kinds)).await? {
@@ -106,19 +106,19 @@ impl Engine {
                     // Of other kinds there may be some, for which nothing fits.
                     let unfit =
                         resend.event_type.is_none() && !matches!(latest(None).await?, LatestEvent::Never);
-                    return Ok(Resent::Refused(if unfit {
-                        NotResent::NoTemplate
+                    return Ok(ResendOutcome::Refused(if unfit {
+                        ResendRefusal::NoTemplate
                     } else {
-                        NotResent::NoEvent
+                        ResendRefusal::NoEvent
                     }));
                 }
-                LatestEvent::Dropped => return Ok(Resent::Refused(NotResent::EventDropped)),
+                LatestEvent::Dropped => return Ok(ResendOutcome::Refused(ResendRefusal::EventDropped)),
                 LatestEvent::Event(event, about) => (*event, about),
             };
             let request_id = random::hex::<12>();
             let (deliveries, origin) = match self.plan_again(&event, &about, &resend, &request_id).await? {
                 Ok(planned) => planned,
-                Err(refused) => return Ok(Resent::Refused(refused)),
+                Err(refused) => return Ok(ResendOutcome::Refused(refused)),
             };
             let request = Some((request_id.clone(), resend.requested_by));
             let notification = PlannedEntry {
@@ -131,12 +131,12 @@ impl Engine {
             };
             let deliveries = self.store().write_resend(event, notification).await?;
             self.tell().await;
-            Ok(Resent::Asked { request_id, deliveries })
+            Ok(ResendOutcome::Asked { request_id, deliveries })
         })
     }
 
     /// The kinds of events that are meant; `None` if a template is named that there is not.
-    async fn resent_kinds(&self, tenant: Tenant, resend: &Resend) -> Result<Option<Vec<String>>> {
+    async fn resent_kinds(&self, tenant: Tenant, resend: &ResendRequest) -> Result<Option<Vec<String>>> {
         if let Some(kind) = &resend.event_type {
             return Ok(Some(vec![kind.clone()]));
         }
@@ -165,9 +165,9 @@ impl Engine {
         &self,
         event: &Message,
         about: &Entity,
-        resend: &Resend,
+        resend: &ResendRequest,
         request_id: &str,
-    ) -> Result<std::result::Result<(Vec<PlannedDelivery>, EntryOrigin), NotResent>> {
+    ) -> Result<std::result::Result<(Vec<PlannedDelivery>, EntryOrigin), ResendRefusal>> {
         let set = self.templates().of(self.store(), event.tenant, &event.kind).await?;
         let is_meant = |id: TemplateId| resend.template.is_none_or(|meant| meant == id);
         let fits = |template: &MessageTemplate| {
@@ -181,11 +181,11 @@ impl Engine {
         Ok(match plan {
             NotificationPlan::Deliveries(mut planned) => {
                 planned.retain(|one| one.address.is_some());
-                if planned.is_empty() { Err(NotResent::NoRecipient) } else { Ok((planned, origin)) }
+                if planned.is_empty() { Err(ResendRefusal::NoRecipient) } else { Ok((planned, origin)) }
             }
-            NotificationPlan::NoTemplate | NotificationPlan::PassOver => Err(NotResent::NoTemplate),
+            NotificationPlan::NoTemplate | NotificationPlan::PassOver => Err(ResendRefusal::NoTemplate),
             NotificationPlan::Missing(said) | NotificationPlan::Pointless(_, said) => {
-                Err(NotResent::Pointless(said))
+                Err(ResendRefusal::Pointless(said))
             }
         })
     }

@@ -34,10 +34,10 @@ pub struct SurveyResults {
 }
 
 /// Where the next page of answers begins.
-pub type After = (Timestamp, EntryId);
+pub type ResponseCursor = (Timestamp, EntryId);
 
 /// The first page.
-pub const FROM_THE_START: After = (Timestamp::MIN, EntryId(0));
+pub const FROM_THE_START: ResponseCursor = (Timestamp::MIN, EntryId(0));
 
 impl Engine {
     /// Returns the results of a survey; answers to other versions count where they fit.
@@ -101,7 +101,7 @@ impl Engine {
         tenant: Tenant,
         flow: FlowId,
         filter: &'a ResultFilter,
-        after: After,
+        after: ResponseCursor,
     ) -> VerbFuture<'a, Vec<Response>> {
         VerbFuture::new(async move {
             self.store().responses(tenant, flow, filter.clone(), after, LIST_ITEMS_MAX).await

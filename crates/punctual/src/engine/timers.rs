@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The result of a change by filter, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct TimerChangeOutcome {
     /// The timers that were changed in time, in the order of their ids.
     pub ids: Vec<MessageId>,
     /// Whether there may be more than one call changes.
@@ -26,7 +26,7 @@ pub struct Changed {
 
 /// Where timers are moved to.
 #[derive(Clone, Copy, Debug)]
-pub struct Move {
+pub struct TimerMove {
     /// When they are due.
     pub when: DueTime,
     /// The window over which they are spread.
@@ -112,7 +112,7 @@ impl Engine {
         when: DueTime,
     ) -> VerbFuture<'_, Option<Timestamp>> {
         VerbFuture::new(async move {
-            let to = Move { when, spread: None };
+            let to = TimerMove { when, spread: None };
             to.check()?;
             let due = when.from(self.store().now().await?);
             let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
@@ -130,7 +130,7 @@ impl Engine {
         tenant: Tenant,
         which: TimerFilter,
         dry_run: bool,
-    ) -> VerbFuture<'_, Changed> {
+    ) -> VerbFuture<'_, TimerChangeOutcome> {
         VerbFuture::new(async move { self.change_timers(tenant, which, None, dry_run).await })
     }
 
@@ -142,9 +142,9 @@ impl Engine {
         &self,
         tenant: Tenant,
         which: TimerFilter,
-        to: Move,
+        to: TimerMove,
         dry_run: bool,
-    ) -> VerbFuture<'_, Changed> {
+    ) -> VerbFuture<'_, TimerChangeOutcome> {
         VerbFuture::new(async move {
             to.check()?;
             self.change_timers(tenant, which, Some(to), dry_run).await
@@ -155,12 +155,13 @@ impl Engine {
         &self,
         tenant: Tenant,
         which: TimerFilter,
-        to: Option<Move>,
+        to: Option<TimerMove>,
         dry_run: bool,
-    ) -> Result<Changed> {
+    ) -> Result<TimerChangeOutcome> {
         let store = self.store();
         let ids = store.timer_ids(tenant, which, limits::TIMERS_CHANGED_MAX).await?;
-        let mut changed = Changed { ids: Vec::new(), more: ids.len() == limits::TIMERS_CHANGED_MAX };
+        let mut changed =
+            TimerChangeOutcome { ids: Vec::new(), more: ids.len() == limits::TIMERS_CHANGED_MAX };
         let now = store.now().await?;
         let due = to.map(|to| timer::due_times(&vec![to.when; ids.len()], now, to.spread));
         for (n, part) in ids.chunks(limits::BATCH_ITEMS_MAX).enumerate() {
@@ -181,7 +182,7 @@ impl Engine {
     }
 }
 
-impl Move {
+impl TimerMove {
     fn check(&self) -> Result<()> {
         let mut problems = Problems(timer::check_when(self.when).into_iter().collect());
         problems.0.extend(timer::problems(&[], self.spread).0);

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// The result of stepping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stepped {
+pub struct StepCounts {
     /// Messages that a handler took well.
     pub handled: usize,
     /// Attempts of handlers that did not go well.
@@ -40,7 +40,7 @@ pub struct Stepped {
     pub reaped: usize,
 }
 
-impl Stepped {
+impl StepCounts {
     const fn add(&mut self, other: Self) {
         self.handled += other.handled;
         self.handler_failures += other.handler_failures;
@@ -51,7 +51,7 @@ impl Stepped {
     }
 }
 
-impl From<WorkCounts> for Stepped {
+impl From<WorkCounts> for StepCounts {
     fn from(counts: WorkCounts) -> Self {
         let WorkCounts { handled, handler_failures, sent, send_failures, expired, .. } = counts;
         Self { handled, handler_failures, sent, send_failures, expired, reaped: 0 }
@@ -60,7 +60,7 @@ impl From<WorkCounts> for Stepped {
 
 /// The result of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Ticked {
+pub struct TickCounts {
     /// Messages that a channel took.
     pub sent: usize,
     /// Failed tries of messages.
@@ -71,9 +71,9 @@ pub struct Ticked {
     pub dispatched: usize,
 }
 
-impl From<Stepped> for Ticked {
-    fn from(step: Stepped) -> Self {
-        let Stepped { sent, send_failures, expired, handled, .. } = step;
+impl From<StepCounts> for TickCounts {
+    fn from(step: StepCounts) -> Self {
+        let StepCounts { sent, send_failures, expired, handled, .. } = step;
         Self { sent, failed: send_failures, expired, dispatched: handled }
     }
 }
@@ -89,7 +89,7 @@ impl Engine {
     /// # Errors
     /// When the database does not answer; on the manual clock also [`Error::Conflict`] when another process
     /// holds the clock for a minute.
-    pub fn step(&self) -> VerbFuture<'_, Stepped> {
+    pub fn step(&self) -> VerbFuture<'_, StepCounts> {
         VerbFuture::new(self.step_alone(CLAIM_ITEMS_MAX))
     }
 
@@ -99,11 +99,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub fn tick(&self, batch: usize) -> VerbFuture<'_, Ticked> {
+    pub fn tick(&self, batch: usize) -> VerbFuture<'_, TickCounts> {
         VerbFuture::new(async move { self.step_alone(batch).await.map(Into::into) })
     }
 
-    async fn step_alone(&self, batch: usize) -> Result<Stepped> {
+    async fn step_alone(&self, batch: usize) -> Result<StepCounts> {
         let _alone = self.inner.stepping.lock().await;
         match self.inner.clock {
             ClockMode::System => self.step_now(batch).await,
@@ -111,8 +111,8 @@ impl Engine {
         }
     }
 
-    async fn step_now(&self, batch: usize) -> Result<Stepped> {
-        let mut total = Stepped::default();
+    async fn step_now(&self, batch: usize) -> Result<StepCounts> {
+        let mut total = StepCounts::default();
         let (store, wake) = (self.store().clone(), self.inner.worker.wake.clone());
         let mut planner = JobPlanner::new(store.clone(), wake.clone(), self.inner.worker.poll_max);
         let mut reaper = Reaper::new(store, wake);
@@ -132,7 +132,7 @@ impl Engine {
             }
             let reaped = reaper.reap_all().await?.returned;
             let work = worker.run_due().await?;
-            total.add(Stepped { reaped, ..work.into() });
+            total.add(StepCounts { reaped, ..work.into() });
             if work.seen == 0 {
                 return Ok(total);
             }
@@ -144,7 +144,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Conflict`] on the system clock, or while another process holds this one.
-    pub fn travel(&self, to: Timestamp, run: bool) -> VerbFuture<'_, Stepped> {
+    pub fn travel(&self, to: Timestamp, run: bool) -> VerbFuture<'_, StepCounts> {
         VerbFuture::new(async move {
             if self.inner.clock != ClockMode::Manual {
                 return Err(Error::Conflict("time travel needs --clock manual".into()));
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Does the work while this engine holds the clock. If another process takes the clock over, the work
     /// breaks off, and what it had claimed comes back when its lease ends.
-    async fn holding_clock(&self, work: impl Future<Output = Result<Stepped>>) -> Result<Stepped> {
+    async fn holding_clock(&self, work: impl Future<Output = Result<StepCounts>>) -> Result<StepCounts> {
         // Two engines may have one owner's name, so each hold has a name of its own.
         let holder = format!("{}/{}", self.inner.worker.owner, random::hex::<8>());
         self.take_clock(&holder).await?;
@@ -203,8 +203,8 @@ impl Engine {
         Ok(due.into_iter().chain(self.inner.worker.opens_at()).min())
     }
 
-    async fn travel_holding(&self, to: Timestamp, run: bool) -> Result<Stepped> {
-        let mut total = Stepped::default();
+    async fn travel_holding(&self, to: Timestamp, run: bool) -> Result<StepCounts> {
+        let mut total = StepCounts::default();
         if !run || to <= self.store().now().await? {
             self.store().set_clock(to).await?;
             return Ok(total);

@@ -42,7 +42,7 @@ pub struct Visit {
 
 /// The outcome of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Submitted {
+pub enum SubmitOutcome {
     /// The answer was accepted.
     Done {
         /// When it was kept.
@@ -129,29 +129,29 @@ impl Engine {
         id: PublicId,
         answers: Map<String, Value>,
         meta: Option<Value>,
-    ) -> VerbFuture<'_, Submitted> {
+    ) -> VerbFuture<'_, SubmitOutcome> {
         VerbFuture::new(async move {
             let Some((entry, _)) = self.store().entry_of_link(id).await? else {
-                return Ok(Submitted::Unknown);
+                return Ok(SubmitOutcome::Unknown);
             };
             if let Err(refusal) = entry.state.status.after(crate::flow::rules::entry::Transition::Submitted) {
-                return Ok(Submitted::Ended(refusal));
+                return Ok(SubmitOutcome::Ended(refusal));
             }
-            let Some(of) = SurveyInstance::of(&entry) else { return Ok(Submitted::Unknown) };
-            let Some(survey) = self.survey_of(&of).await? else { return Ok(Submitted::Unknown) };
+            let Some(of) = SurveyInstance::of(&entry) else { return Ok(SubmitOutcome::Unknown) };
+            let Some(survey) = self.survey_of(&of).await? else { return Ok(SubmitOutcome::Unknown) };
             let answers = match survey.accept(&answers) {
                 Ok(answers) => answers.to_json(),
-                Err(refused) => return Ok(Submitted::Wrong(refused)),
+                Err(refused) => return Ok(SubmitOutcome::Wrong(refused)),
             };
             let listeners = listeners_of(&survey, &of, &answers);
             let answer = SurveyAnswer { public_id: id, answers, meta, listeners };
             let submitted = match self.store().complete(answer).await? {
                 TransitionOutcome::Done(entry) => {
                     let completed_at = entry.completed_at.unwrap_or(entry.state.triggered_at);
-                    Submitted::Done { completed_at }
+                    SubmitOutcome::Done { completed_at }
                 }
-                TransitionOutcome::Refused(refusal) => Submitted::Ended(refusal),
-                TransitionOutcome::Unknown => Submitted::Unknown,
+                TransitionOutcome::Refused(refusal) => SubmitOutcome::Ended(refusal),
+                TransitionOutcome::Unknown => SubmitOutcome::Unknown,
             };
             self.tell().await;
             Ok(submitted)

@@ -10,7 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::database::clock::ClockMode;
 use crate::database::store::Store;
 use crate::delivery::run::sandbox::Sandbox;
-use crate::engine::{Builder, Engine, Stepped};
+use crate::engine::{Builder, Engine, StepCounts};
 use crate::queue::run::handler::Handler;
 use crate::testing::expect::Expected;
 use crate::testing::place::{Backend, TemporaryStore};
@@ -127,7 +127,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn drain(&self) -> Result<Stepped> {
+    pub async fn drain(&self) -> Result<StepCounts> {
         // What a host's own transaction wrote has no lane yet.
         while self.engine.store().route_waiting().await? > 0 {}
         self.engine.step().await
@@ -137,7 +137,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn advance(&self, by: Duration) -> Result<Stepped> {
+    pub async fn advance(&self, by: Duration) -> Result<StepCounts> {
         self.travel(self.now().await?.plus(by)).await
     }
 
@@ -146,7 +146,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn travel(&self, to: Timestamp) -> Result<Stepped> {
+    pub async fn travel(&self, to: Timestamp) -> Result<StepCounts> {
         while self.engine.store().route_waiting().await? > 0 {}
         self.engine.travel(to, true).await
     }

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, TENANT, seconds};
 use crate::invitation::{engine, invite, publish, survey};
-use punctual::engine::{Comment, CommentFilter, CommentPlace, Submitted};
+use punctual::engine::{Comment, CommentCursor, CommentFilter, SubmitOutcome};
 use punctual::flow::store::flows::FlowDraft;
 use punctual::survey::store::results::ResultFilter;
 use punctual::{Engine, Error, FlowId};
@@ -30,12 +30,12 @@ fn definition() -> Value {
 async fn answer(engine: &Engine, wip: &str, answers: Value) {
     let id = invite(engine, wip).await;
     let done = engine.submit(id, answers.as_object().unwrap().clone(), None).await.unwrap();
-    assert!(matches!(done, Submitted::Done { .. }), "{done:?}");
+    assert!(matches!(done, SubmitOutcome::Done { .. }), "{done:?}");
 }
 
 /// Every page, with so many comments on each.
 async fn pages(engine: &Engine, flow: FlowId, filter: &CommentFilter, limit: usize) -> Vec<Vec<Comment>> {
-    let (mut pages, mut after) = (Vec::new(), None::<CommentPlace>);
+    let (mut pages, mut after) = (Vec::new(), None::<CommentCursor>);
     loop {
         let page = engine.comments(TENANT, flow, filter, after, limit).await.unwrap();
         pages.push(page.comments);

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, ingest, publish, survey, visit};
 use crate::notification::{KIND, TOPIC, booking, confirm, define, engine, template, texts, tick};
-use punctual::engine::{Resend, Resent};
+use punctual::engine::{ResendOutcome, ResendRequest};
 use punctual::{Engine, Entity, NewMessage};
 use serde_json::json;
 
@@ -102,7 +102,7 @@ async fn plt_8_an_event_stays_while_a_resend_of_it_waits(t: &Bench) {
     template(&engine, TENANT, "SMS", "Hello").await;
     confirm(&engine, "B1").await;
     tick(&engine).await;
-    let resend = Resend {
+    let resend = ResendRequest {
         entity: Entity { kind: "booking".into(), id: "B1".into() },
         channel: "SMS".into(),
         template: None,
@@ -110,7 +110,7 @@ async fn plt_8_an_event_stays_while_a_resend_of_it_waits(t: &Bench) {
         requested_by: "sue".into(),
     };
     t.texts("update punctual.lane set paused = 1 where purpose = 'send'").await;
-    assert!(matches!(engine.resend(TENANT, resend).await.unwrap(), Resent::Asked { .. }));
+    assert!(matches!(engine.resend(TENANT, resend).await.unwrap(), ResendOutcome::Asked { .. }));
     let start = t.now().await;
     engine.travel(start.plus(45 * DAY), true).await.unwrap();
     assert_eq!(events(t).await, 1, "its resend waits");

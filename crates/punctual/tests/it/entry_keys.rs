@@ -5,7 +5,7 @@ use crate::bench::{Bench, TENANT};
 use crate::invitation::{DAY, engine, ingest, publish, survey, visit};
 use crate::notification::{self, booking, confirm, define};
 use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryReference};
-use punctual::engine::{Ingest, IngestOutcome, IngestReport, Resend, Resent};
+use punctual::engine::{IngestOutcome, IngestReport, IngestRequest, ResendOutcome, ResendRequest};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::queue::run::wake::Wake;
@@ -54,7 +54,7 @@ async fn trg_8_every_entry_has_one_key_whatever_its_kind(t: &Bench) {
 }
 
 async fn resend(engine: &Engine) -> String {
-    let resend = Resend {
+    let resend = ResendRequest {
         entity: Entity { kind: "booking".into(), id: "B1".into() },
         channel: "SMS".into(),
         template: None,
@@ -62,8 +62,8 @@ async fn resend(engine: &Engine) -> String {
         requested_by: "sue".into(),
     };
     match engine.resend(TENANT, resend).await.unwrap() {
-        Resent::Asked { request_id, .. } => request_id,
-        Resent::Refused(why) => panic!("{why}"),
+        ResendOutcome::Asked { request_id, .. } => request_id,
+        ResendOutcome::Refused(why) => panic!("{why}"),
     }
 }
 
@@ -108,7 +108,7 @@ fn visits(count: usize, same: [usize; 2]) -> Vec<Value> {
 }
 
 async fn try_ingest(engine: &Engine, items: Vec<Value>) -> punctual::Result<Vec<IngestReport>> {
-    engine.ingest(TENANT, &Ingest { event_kind: "service-visit-closed".into(), items }).await
+    engine.ingest(TENANT, &IngestRequest { event_kind: "service-visit-closed".into(), items }).await
 }
 
 const ENTRIES: &str = "select count(*) from punctual.entry";
@@ -241,7 +241,7 @@ async fn trg_8_tenants_do_not_share_their_keys(t: &Bench) {
         let flow = engine.store().create_flow(tenant, draft).await.unwrap();
         engine.store().publish_flow(tenant, flow.id).await.unwrap();
     }
-    let event = Ingest { event_kind: "service-visit-closed".into(), items: vec![visit("1", "GR")] };
+    let event = IngestRequest { event_kind: "service-visit-closed".into(), items: vec![visit("1", "GR")] };
     let mut made = Vec::new();
     for tenant in tenants {
         let one = engine.ingest(tenant, &event).await.unwrap().remove(0);

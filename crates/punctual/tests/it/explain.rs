@@ -10,7 +10,7 @@ use crate::notification::prefer;
 use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason, TenantSettings};
 use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::EntryAction;
-use punctual::engine::{ExplainedTrigger, Ingest};
+use punctual::engine::{IngestRequest, TriggerExplanation};
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::queue::rules::message::Entity;
 use punctual::{Engine, Problems, Timestamp};
@@ -26,8 +26,8 @@ const WORLDS: u64 = 20;
 /// One send: its number, its channel, when it went out or was skipped, and why it was skipped.
 type Send = (u32, String, Timestamp, Option<String>);
 
-async fn explain(engine: &Engine, event: Value) -> ExplainedTrigger {
-    let ingest = Ingest { event_kind: KIND.into(), items: vec![event] };
+async fn explain(engine: &Engine, event: Value) -> TriggerExplanation {
+    let ingest = IngestRequest { event_kind: KIND.into(), items: vec![event] };
     engine.explain(TENANT, &ingest).await.unwrap().remove(0).triggers.remove(0)
 }
 

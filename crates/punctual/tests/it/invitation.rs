@@ -17,7 +17,7 @@ use punctual::delivery::store::entries::actions::{
 };
 use punctual::delivery::store::entries::advance::{PeekQuota, PeekedEntries, PlannedSend};
 use punctual::delivery::store::entries::step::EntryContext;
-use punctual::engine::{Builder, Ingest, IngestOutcome, IngestReport, Submitted, Ticked};
+use punctual::engine::{Builder, IngestOutcome, IngestReport, IngestRequest, SubmitOutcome, TickCounts};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::schedule::SendSchedule;
 use punctual::flow::rules::public_id::PublicId;
@@ -198,7 +198,7 @@ pub async fn ingest(engine: &Engine, items: Vec<Value>) -> Vec<IngestReport> {
 }
 
 async fn of_kind(engine: &Engine, kind: &str, items: Vec<Value>) -> Vec<IngestReport> {
-    engine.ingest(TENANT, &Ingest { event_kind: kind.into(), items }).await.unwrap()
+    engine.ingest(TENANT, &IngestRequest { event_kind: kind.into(), items }).await.unwrap()
 }
 
 /// Ingests one event that makes one entry.
@@ -216,7 +216,7 @@ pub async fn status(engine: &Engine, id: PublicId) -> EntryStatus {
     entry(engine, id).await.state.status
 }
 
-pub async fn tick(engine: &Engine) -> Ticked {
+pub async fn tick(engine: &Engine) -> TickCounts {
     engine.tick(100).await.unwrap()
 }
 
@@ -355,7 +355,7 @@ async fn trg_12_the_long_cadence_sends_on_its_days(t: &Bench) {
     let (silent, answering) = (invite(&engine, "1").await, invite(&engine, "2").await);
     engine.travel(start.plus(66 * DAY), true).await.unwrap();
     assert_eq!(mailbox.messages().len(), 4, "two each on days 60 and 65");
-    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), SubmitOutcome::Done { .. }));
     engine.travel(start.plus(400 * DAY), true).await.unwrap();
     let lines = engine.store().delivery_log(TENANT, entry(&engine, silent).await.id).await.unwrap();
     let days: Vec<u64> = lines.iter().map(|line| line.sent_at.since(start).as_secs() / 86_400).collect();
@@ -384,7 +384,7 @@ async fn trg_14_what_is_quiet_expires_strictly_after_its_grace(t: &Bench) {
     assert_eq!(status(&engine, id).await, EntryStatus::Expired);
     assert_eq!(t.count(crate::bench::WORK_BESIDE_MESSAGES).await, 0);
     let late = engine.submit(id, answers(5), None).await.unwrap();
-    assert!(matches!(late, Submitted::Ended(refusal) if refusal.is_gone()), "{late:?}");
+    assert!(matches!(late, SubmitOutcome::Ended(refusal) if refusal.is_gone()), "{late:?}");
 }
 
 /// TRG-15: each try is in the log; a refusal ends this send, and the reminder still goes.
@@ -396,7 +396,7 @@ async fn trg_15_failures_are_logged_retried_and_given_up(t: &Bench) {
     let start = t.now().await;
     assert_eq!(tick(&engine).await.failed, 1);
     assert_eq!(status(&engine, id).await, EntryStatus::Pending);
-    assert_eq!(tick(&engine).await, Ticked::default(), "it waits for its backoff");
+    assert_eq!(tick(&engine).await, TickCounts::default(), "it waits for its backoff");
     engine.travel(start.plus(seconds(600)), true).await.unwrap();
     assert_eq!(log(&engine, id).await, ["1 failed", "1 unknown", "1 delivered"]);
     let keys: std::collections::BTreeSet<String> =
@@ -485,7 +485,7 @@ async fn trg_16_an_answer_while_a_letter_is_out_is_the_last_word(t: &Bench) {
         .unwrap();
     let id = invite(&first, "1").await;
     assert_eq!(sender.tick(10).await.unwrap().sent, 1);
-    assert!(matches!(answering.lock().unwrap().as_ref(), Some(Submitted::Done { .. })));
+    assert!(matches!(answering.lock().unwrap().as_ref(), Some(SubmitOutcome::Done { .. })));
     let stands = entry(&first, id).await.state;
     assert_eq!((stands.status, stands.next_send_at), (EntryStatus::Completed, None));
     assert_eq!(log(&first, id).await, ["1 delivered"]);
@@ -516,7 +516,7 @@ async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
     let id = invite(&engine, "40956").await;
     tick(&engine).await;
     let broken = engine.submit(id, answers(9), None).await.unwrap();
-    assert!(matches!(&broken, Submitted::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
+    assert!(matches!(&broken, SubmitOutcome::Wrong(refused) if refused.0[0].0 == "rate"), "{broken:?}");
     shake!(t, "an answer", |store| store.complete(punctual::survey::store::visits::SurveyAnswer {
         public_id: id,
         answers: answers(5),
@@ -545,7 +545,7 @@ async fn trg_22_an_answer_commits_whole_or_not_at_all(t: &Bench) {
         assert_eq!(told[field], value, "{field}");
     }
     let second = engine.submit(id, answers(1), None).await.unwrap();
-    assert!(matches!(second, Submitted::Ended(refusal) if !refusal.is_gone()), "{second:?}");
+    assert!(matches!(second, SubmitOutcome::Ended(refusal) if !refusal.is_gone()), "{second:?}");
 }
 
 /// TRG-2: `stopOn` withdraws what an event of the same key began.
@@ -732,7 +732,7 @@ async fn trg_14_an_entry_is_kept_by_its_last_event(t: &Bench) {
     let (late, quiet) = (invite(&engine, "1").await, invite(&engine, "2").await);
     let start = t.now().await;
     engine.travel(start.plus(381 * DAY), true).await.unwrap();
-    assert!(matches!(engine.submit(late, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    assert!(matches!(engine.submit(late, answers(5), None).await.unwrap(), SubmitOutcome::Done { .. }));
     engine.travel(start.plus(402 * DAY), true).await.unwrap();
     assert_eq!(status(&engine, late).await, EntryStatus::Completed, "it was answered three weeks ago");
     let results = || async { engine.results(TENANT, flow, &ResultFilter::default()).await.unwrap() };
@@ -774,7 +774,7 @@ async fn trg_2_opening_can_end_the_reminders_and_nothing_else(t: &Bench) {
     }
     engine.travel(t.now().await.plus(5 * DAY), true).await.unwrap();
     assert_eq!(mailbox.messages().len(), 2, "only the invitations");
-    assert!(matches!(engine.submit(reading, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    assert!(matches!(engine.submit(reading, answers(5), None).await.unwrap(), SubmitOutcome::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
     assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);
 }

@@ -19,7 +19,7 @@ use punctual::delivery::store::deliveries::delivery::{
 use punctual::delivery::store::entries::actions::EntryAction;
 use punctual::delivery::store::entries::replay::ReplayMode;
 use punctual::delivery::store::entries::replay::ReplaySelection;
-use punctual::engine::{ChosenTrigger, IngestOutcome, Submitted};
+use punctual::engine::{ChosenTrigger, IngestOutcome, SubmitOutcome};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::entry::failure;
 use punctual::flow::rules::public_id::PublicId;
@@ -135,7 +135,7 @@ async fn ntf_18_a_stop_ends_the_reminders_and_its_lift_brings_none_back(t: &Benc
     lift(&engine).await;
     engine.travel(t.now().await.plus(3 * DAY), true).await.unwrap();
     assert_eq!(mailbox.messages().len(), 2, "only the invitations");
-    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), Submitted::Done { .. }));
+    assert!(matches!(engine.submit(answering, answers(5), None).await.unwrap(), SubmitOutcome::Done { .. }));
     engine.travel(t.now().await.plus(30 * DAY), true).await.unwrap();
     assert_eq!(status(&engine, forgetting).await, EntryStatus::Expired);
 }

@@ -10,7 +10,7 @@ use punctual::base::id::LaneId;
 use punctual::database::planted::PlantedBug;
 use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{IngestOutcome, Submitted};
+use punctual::engine::{IngestOutcome, SubmitOutcome};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::queue::rules::purpose::Purpose;
@@ -85,7 +85,7 @@ async fn end(store: Store, begun: BegunSends) -> DeliverySettlement {
     store.end_deliveries(begun.outgoing.token.unwrap(), ended.into(), None).await.unwrap()
 }
 
-async fn submit(engine: Engine, id: PublicId) -> Submitted {
+async fn submit(engine: Engine, id: PublicId) -> SubmitOutcome {
     let answers: Map<String, Value> = json!({"rate": 5}).as_object().unwrap().clone();
     engine.submit(id, answers, None).await.unwrap()
 }
@@ -96,7 +96,7 @@ async fn trg_16_answering_beside_beginning_a_send(t: &Bench) {
     for round in 0..ROUNDS {
         let id = invite(&crowd.first, &round.to_string()).await;
         let (begun, said) = both(begin(crowd.store(), crowd.lane, 9), submit(crowd.second.clone(), id)).await;
-        assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
+        assert!(matches!(said, SubmitOutcome::Done { .. }), "{said:?}");
         let letters = begun.outgoing.due.len();
         crowd.settle(begun).await;
         // What was locked at that moment came back, and is dropped now.
@@ -120,7 +120,7 @@ async fn trg_16_answering_beside_ending_a_send(t: &Bench) {
         let settle = end(crowd.store(), begun);
         let (settled, said) = both(settle, submit(crowd.second.clone(), id)).await;
         assert_eq!(settled, DeliverySettlement::Done);
-        assert!(matches!(said, Submitted::Done { .. }), "{said:?}");
+        assert!(matches!(said, SubmitOutcome::Done { .. }), "{said:?}");
         let stands = entry(&crowd.first, id).await.state;
         assert_eq!((stands.status, stands.next_send_at), (EntryStatus::Completed, None), "round {round}");
         assert_eq!(crowd.log(id).await, 1);
@@ -186,11 +186,11 @@ async fn trg_13_of_expiring_and_answering_one_wins(t: &Bench) {
         let (quieted, said) = both(expire, submit(crowd.second.clone(), id)).await;
         let status = entry(&crowd.first, id).await.state.status;
         match said {
-            Submitted::Done { .. } => {
+            SubmitOutcome::Done { .. } => {
                 answered += 1;
                 assert_eq!((status, quieted.expired), (EntryStatus::Completed, 0), "round {round}");
             }
-            Submitted::Ended(refusal) => {
+            SubmitOutcome::Ended(refusal) => {
                 assert!(refusal.is_gone());
                 assert_eq!((status, quieted.expired), (EntryStatus::Expired, 1), "round {round}");
             }

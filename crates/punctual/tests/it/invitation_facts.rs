@@ -6,7 +6,7 @@ use crate::invitation::{DAY, publish, read_template, survey, time};
 use crate::notification::{KIND, booking, confirm_in, define, engine, inbox, prefer, texts, tick};
 use punctual::delivery::rules::consent::TenantSettings;
 use punctual::delivery::run::sandbox::SandboxFilter;
-use punctual::engine::{ChosenTrigger, Ingest, IngestOutcome, IngestReport};
+use punctual::engine::{ChosenTrigger, IngestOutcome, IngestReport, IngestRequest};
 use punctual::flow::rules::entity::NewEntityState;
 use punctual::testing::Backend;
 use punctual::{Engine, Entity, Problems};
@@ -60,7 +60,7 @@ fn bodies(engine: &Engine) -> Vec<String> {
 /// The text of the first send that explain foretells for a booking.
 async fn foretold(engine: &Engine, payload: &Value, recipient: Value) -> String {
     let item = json!({"payload": payload, "recipient": recipient});
-    let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+    let ingest = IngestRequest { event_kind: KIND.into(), items: vec![item] };
     let mut explained = engine.explain(TENANT, &ingest).await.unwrap().remove(0);
     explained.triggers.remove(0).sends.remove(0).body
 }
@@ -159,7 +159,7 @@ async fn ntf_9_an_invitation_names_what_a_notification_does(t: &Bench) {
 /// Hands in one event of a booking.
 async fn ingest(engine: &Engine, payload: &Value, recipient: Value) -> IngestReport {
     let item = json!({"payload": payload, "recipient": recipient});
-    let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+    let ingest = IngestRequest { event_kind: KIND.into(), items: vec![item] };
     engine.ingest(TENANT, &ingest).await.unwrap().remove(0)
 }
 
@@ -204,7 +204,7 @@ async fn ntf_9_without_a_kind_the_entity_is_named_all_the_same(t: &Bench) {
         let payload = json!({"bookingId": id, "name": "Ada"});
         let item = json!({"payload": payload, "recipient": {"address": PHONE},
             "entity": {"type": "booking", "id": "1"}});
-        let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+        let ingest = IngestRequest { event_kind: KIND.into(), items: vec![item] };
         engine.ingest(TENANT, &ingest).await.unwrap();
     };
     tell("1").await;
@@ -226,10 +226,11 @@ async fn ntf_9_a_viewer_is_not_shown_the_entity_by_explain(t: &Bench) {
     tell_both(&engine, "en", "{{entity.secret}}{{entity.status}}").await;
     tell_of(&engine, "booking", "1", json!({"status": "open", "secret": "s3cret "})).await;
     let item = json!({"payload": booking("1"), "recipient": {"address": PHONE}});
-    let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+    let ingest = IngestRequest { event_kind: KIND.into(), items: vec![item] };
     let open = engine.explain(TENANT, &ingest).await.unwrap();
     let closed = engine.explain_without_states(TENANT, &ingest).await.unwrap();
-    let body = |explained: &[punctual::engine::Explained]| explained[0].triggers[0].sends[0].body.clone();
+    let body =
+        |explained: &[punctual::engine::EventExplanation]| explained[0].triggers[0].sends[0].body.clone();
     assert_eq!((body(&open).as_str(), body(&closed).as_str()), ("S s3cret open", "S Confirmed"));
 }
 
@@ -250,7 +251,7 @@ async fn ntf_18_quiet_hours_of_an_invitation_go_by_the_zone_of_the_event(t: &Ben
         let mut payload = booking(id);
         payload["guest"]["zone"] = json!(zone);
         let item = json!({"payload": payload, "recipient": {"address": PHONE}});
-        let ingest = Ingest { event_kind: KIND.into(), items: vec![item] };
+        let ingest = IngestRequest { event_kind: KIND.into(), items: vec![item] };
         let explained = engine.explain(TENANT, &ingest).await.unwrap();
         assert_eq!(explained[0].triggers[0].sends[0].at, time(at), "booking {id} by explain");
         confirm_in(&engine, TENANT, &payload).await;
@@ -317,7 +318,7 @@ async fn ntf_3_an_ingest_call_asks_what_its_events_are_about(t: &Bench) {
     ];
     for (id, outcome, error) in table {
         let item = json!({"payload": booking(id), "recipient": recipient});
-        let asked = Ingest { event_kind: KIND.into(), items: vec![item.clone()] };
+        let asked = IngestRequest { event_kind: KIND.into(), items: vec![item.clone()] };
         let foretold = engine.explain(TENANT, &asked).await.unwrap().remove(0).triggers.remove(0);
         assert_eq!((foretold.outcome, foretold.sends.is_empty()), (outcome, error.is_some()), "explain {id}");
         let chosen = ChosenTrigger { flow, trigger_id: "by-sms".into(), by: "ops".into(), dry_run: true };

@@ -6,7 +6,7 @@ use crate::bench::{Bench, TENANT, seconds};
 use crate::guard_model::Dice;
 use crate::invitation::{ingest, publish, survey, visit};
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{IngestOutcome, Submitted};
+use punctual::engine::{IngestOutcome, SubmitOutcome};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{AcceptedMessage, ClockMode, Engine, RenderedMessage, SendError, Timestamp};
@@ -159,11 +159,11 @@ async fn deed_to(engine: &Engine, id: PublicId, entry: &mut Entry, deed: usize, 
             let answers = json!({"rate": 5}).as_object().unwrap().clone();
             let takes = entry.status.is_active() || entry.status == EntryStatus::Failed;
             match engine.submit(id, answers, None).await.unwrap() {
-                Submitted::Done { .. } if takes && !entry.deleted => entry.end(EntryStatus::Completed),
-                Submitted::Ended(refusal) if !takes && !entry.deleted => {
+                SubmitOutcome::Done { .. } if takes && !entry.deleted => entry.end(EntryStatus::Completed),
+                SubmitOutcome::Ended(refusal) if !takes && !entry.deleted => {
                     assert_eq!(refusal.status(), entry.status, "step {step}");
                 }
-                Submitted::Unknown if entry.deleted => {}
+                SubmitOutcome::Unknown if entry.deleted => {}
                 other => panic!("step {step}: {entry:?} was answered: {other:?}"),
             }
         }

@@ -9,7 +9,7 @@ use punctual::delivery::rules::script::Script;
 use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::delivery::store::deliveries::log::DeliveryFilter;
-use punctual::engine::{Resend, Resent, Ticked};
+use punctual::engine::{ResendOutcome, ResendRequest, TickCounts};
 use punctual::operate::store::prune::EntryRetention;
 use punctual::{ClockMode, DeliveryId, Engine, Entity, NewMessage, Problems, TemplateId, Tenant};
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ pub async fn confirm(engine: &Engine, id: &str) {
     confirm_in(engine, TENANT, &booking(id)).await;
 }
 
-pub async fn tick(engine: &Engine) -> Ticked {
+pub async fn tick(engine: &Engine) -> TickCounts {
     engine.tick(100).await.unwrap()
 }
 
@@ -197,7 +197,7 @@ async fn ntf_8_a_template_for_a_related_entity_is_taken(t: &Bench) {
 
 /// Asks for the SMS about a booking once more; returns the keys of the deliveries.
 async fn resend(engine: &Engine, id: &str) -> Vec<String> {
-    let resend = Resend {
+    let resend = ResendRequest {
         entity: Entity { kind: "booking".into(), id: id.into() },
         channel: "SMS".into(),
         template: None,
@@ -205,8 +205,10 @@ async fn resend(engine: &Engine, id: &str) -> Vec<String> {
         requested_by: "tester".into(),
     };
     match engine.resend(TENANT, resend).await.unwrap() {
-        Resent::Asked { deliveries, .. } => deliveries.into_iter().map(|one| one.idempotency_key).collect(),
-        Resent::Refused(why) => panic!("{why}"),
+        ResendOutcome::Asked { deliveries, .. } => {
+            deliveries.into_iter().map(|one| one.idempotency_key).collect()
+        }
+        ResendOutcome::Refused(why) => panic!("{why}"),
     }
 }
 
@@ -244,7 +246,7 @@ async fn ntf_25_retries_and_final_failure(t: &Bench) {
     }
     assert!(log(t).await[0].contains(" 3 "), "{:?}", log(t).await);
     assert_eq!(notifications(t).await, ["6 -"]);
-    assert_eq!(tick(&engine).await, Ticked::default());
+    assert_eq!(tick(&engine).await, TickCounts::default());
     engine.travel(time("2026-05-20T00:00:00Z"), true).await.unwrap();
     assert_eq!(tries(t).await.len(), 5, "no further try");
 }

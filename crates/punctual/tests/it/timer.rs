@@ -389,7 +389,7 @@ async fn plt_19_a_batch_is_spread_and_bad_ones_write_nothing(t: &Bench) {
     assert_eq!(said, "10001 timers in one batch, at most 10000 are allowed");
     assert_eq!(t.count("select count(*) from punctual.message").await, 4);
     assert_eq!(engine.schedule(TENANT, batch(10_000), spread).await.unwrap().len(), 10_000);
-    let moved = punctual::engine::Move { when: DueTime::In(DAY * 2), spread };
+    let moved = punctual::engine::TimerMove { when: DueTime::In(DAY * 2), spread };
     let which = TimerFilter { topic: Some("orders".into()), ..TimerFilter::default() };
     let dry = engine.move_timers(TENANT, which.clone(), moved, true).await.unwrap();
     assert_eq!((dry.ids.len(), dry.more), (10_004, false));

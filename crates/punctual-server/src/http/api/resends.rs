@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use punctual::engine::{NotResent, Resend, Resent};
+use punctual::engine::{ResendOutcome, ResendRefusal, ResendRequest};
 use punctual::flow::rules::entity::check_entity;
 use punctual::{Entity, Error, Problems, TemplateId};
 use serde_json::{Value, json};
@@ -55,18 +55,18 @@ async fn again(
     let (about, resend) = (format!("{} `{}`", entity.kind, entity.id), read(entity, &caller, input)?);
     let by_template = resend.template.is_some();
     match app.engine.resend(caller.tenant, resend).await? {
-        Resent::Asked { request_id, deliveries } => {
+        ResendOutcome::Asked { request_id, deliveries } => {
             let asked = deliveries.iter();
             let deliveries: Value = asked
                 .map(|one| json!({"id": one.id.to_string(), "idempotencyKey": one.idempotency_key}))
                 .collect();
             Ok((StatusCode::ACCEPTED, Json(json!({"requestId": request_id, "deliveries": deliveries}))))
         }
-        Resent::Refused(why) => Err(refused(&about, &why, by_template)),
+        ResendOutcome::Refused(why) => Err(refused(&about, &why, by_template)),
     }
 }
 
-fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<Resend> {
+fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<ResendRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -79,16 +79,18 @@ fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<Resend> {
     }
     problems.into_result()?;
     let template = template.and_then(Result::ok);
-    Ok(Resend { entity, channel, template, event_type, requested_by: caller.name.clone() })
+    Ok(ResendRequest { entity, channel, template, event_type, requested_by: caller.name.clone() })
 }
 
-fn refused(about: &str, why: &NotResent, by_template: bool) -> Failure {
+fn refused(about: &str, why: &ResendRefusal, by_template: bool) -> Failure {
     let said = format!("nothing is sent again for {about}: {why}");
     match why {
-        NotResent::NoEvent => Failure::not_found(said),
-        NotResent::NoTemplate => {
+        ResendRefusal::NoEvent => Failure::not_found(said),
+        ResendRefusal::NoTemplate => {
             Error::invalid(if by_template { "templateId" } else { "channel" }, said).into()
         }
-        NotResent::EventDropped | NotResent::NoRecipient | NotResent::Pointless(_) => Failure::conflict(said),
+        ResendRefusal::EventDropped | ResendRefusal::NoRecipient | ResendRefusal::Pointless(_) => {
+            Failure::conflict(said)
+        }
     }
 }

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use punctual::base::duration;
-use punctual::engine::Changed;
+use punctual::engine::TimerChangeOutcome;
 use punctual::queue::rules::timer::{TimerProgress, TimerStatus};
 use punctual::queue::store::timers::{Timer, TimerCursor, TimerFilter};
 use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, ScheduledTimer, Timestamp};
@@ -202,7 +202,7 @@ pub async fn put_off_all(State(app): State<App>, caller: Caller, input: Input) -
 }
 
 /// A filter may mean a million: only those that were named are named again.
-fn told(done: &Changed, verb: &str, by_id: bool) -> Value {
+fn told(done: &TimerChangeOutcome, verb: &str, by_id: bool) -> Value {
     let mut said =
         Map::from_iter([(verb.to_owned(), done.ids.len().into()), ("more".into(), done.more.into())]);
     if by_id {

@@ -10,7 +10,7 @@ use crate::http::error::Answer;
 use crate::http::input::{Fields, Input, not_json};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Ingest, IngestOutcome, IngestReport, IngestedInstance};
+use punctual::engine::{IngestOutcome, IngestReport, IngestRequest, IngestedInstance};
 use punctual::{Problem, Problems};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Ans
     Ok(Json(answered))
 }
 
-fn read_ingest(input: &Input) -> Answer<Ingest> {
+fn read_ingest(input: &Input) -> Answer<IngestRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -78,7 +78,7 @@ fn read_ingest(input: &Input) -> Answer<Ingest> {
     read.need("items");
     let items = read.list("items").cloned().unwrap_or_default();
     problems.into_result()?;
-    Ok(Ingest { event_kind, items })
+    Ok(IngestRequest { event_kind, items })
 }
 
 /// The answer to a dry run: nothing was created, so nothing has an id.

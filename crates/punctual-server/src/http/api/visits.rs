@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use punctual::base::locale::{LocalizedText, right_to_left};
 use punctual::base::number::canonical;
-use punctual::engine::{Submitted, Visit};
+use punctual::engine::{SubmitOutcome, Visit};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::survey::{Choice, NPS, Question, QuestionKind};
@@ -132,10 +132,10 @@ pub async fn respond(State(app): State<App>, visitor: Visitor, body: Body) -> An
         Err(failure) => return Err(refused(find(&app, visitor).await?.1.status).unwrap_or(failure)),
     };
     match app.engine.submit(link, answers, meta).await? {
-        Submitted::Done { completed_at } => Ok(Json(Completed { public_id: link, completed_at })),
-        Submitted::Unknown => Err(unknown()),
-        Submitted::Ended(refusal) => Err(refused(refusal.status()).unwrap_or_else(Failure::internal)),
-        Submitted::Wrong(refused) => {
+        SubmitOutcome::Done { completed_at } => Ok(Json(Completed { public_id: link, completed_at })),
+        SubmitOutcome::Unknown => Err(unknown()),
+        SubmitOutcome::Ended(refusal) => Err(refused(refusal.status()).unwrap_or_else(Failure::internal)),
+        SubmitOutcome::Wrong(refused) => {
             let mut problems = Problems::default();
             for problem in refused.problems().0 {
                 problems.push(format!("answers.{}", problem.path), problem.message);

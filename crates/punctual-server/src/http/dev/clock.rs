@@ -5,7 +5,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::Ticked;
+use punctual::engine::TickCounts;
 use punctual::{ClockMode, Problems, Timestamp};
 use serde::Serialize;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub async fn advance(app: &App, by: Duration) -> Answer<()> {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn step(app: &App) -> Answer<Ticked> {
+pub async fn step(app: &App) -> Answer<TickCounts> {
     manual(app)?;
     let ticked = app.engine.tick(usize::try_from(BATCH_SIZE_MAX).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
@@ -80,7 +80,7 @@ pub async fn step(app: &App) -> Answer<Ticked> {
 ///
 /// # Errors
 /// 422 for a wrong batch size.
-pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> {
+pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCounts>> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 /// Channels by key, as they were given.
 #[derive(Default)]
-pub(super) struct Given(pub(super) Vec<(String, Arc<dyn Channel>)>);
+pub(super) struct ConfiguredChannels(pub(super) Vec<(String, Arc<dyn Channel>)>);
 
-impl fmt::Debug for Given {
+impl fmt::Debug for ConfiguredChannels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.iter().map(|(key, _)| key)).finish()
     }
 }
 
-impl Given {
+impl ConfiguredChannels {
     pub(super) fn put_together(self, sandbox: Option<&Sandbox>) -> Channels {
         let mut channels = Channels::default();
         for (key, channel) in self.0 {

@@ -31,7 +31,7 @@ pub(super) struct CandidateFacts<'k> {
 }
 
 /// The definition of a kind of events, if the tenant has one.
-pub(super) type Defined<'k> = Option<&'k EventKind>;
+pub(super) type KindDefinition<'k> = Option<&'k EventKind>;
 
 impl<'k> CandidateFacts<'k> {
     /// Reads the facts of candidates; `None` for those that cannot be read. Assumed states stand in for what
@@ -42,7 +42,7 @@ impl<'k> CandidateFacts<'k> {
     /// When the database does not answer.
     pub(super) async fn of_all(
         store: &Store,
-        (tenant, defined): (Tenant, Defined<'k>),
+        (tenant, defined): (Tenant, KindDefinition<'k>),
         items: &[Option<&Candidate<'_>>],
         (recipients, open): (&ClaimRecipients, bool),
         assumed: &AssumedStates,
@@ -70,7 +70,7 @@ impl<'k> CandidateFacts<'k> {
     }
 
     fn new(
-        defined: Defined<'k>,
+        defined: KindDefinition<'k>,
         of: &Candidate<'_>,
         (payload, entity): (Value, Option<Entity>),
         wanted: Option<&str>,

@@ -12,7 +12,7 @@ use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;
 use crate::engine::explain::candidate_facts::CandidateFacts;
-use crate::engine::explain::{Explained, Sight};
+use crate::engine::explain::{EventExplanation, ExplainContext};
 use crate::flow::rules::entity::{EntitySnapshot, NewEntityState};
 use crate::flow::run::source_event::{LoadedEvents, SourceEvent};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
@@ -47,9 +47,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem of the event, or where there is no event with this number.
-    pub fn explain_event(&self, tenant: Tenant, event: EventToExplain) -> VerbFuture<'_, Explained> {
+    pub fn explain_event(&self, tenant: Tenant, event: EventToExplain) -> VerbFuture<'_, EventExplanation> {
         VerbFuture::new(async move {
-            let mut explained = Explained::new();
+            let mut explained = EventExplanation::new();
             let (message, states) = match event {
                 EventToExplain::Recorded(id) => {
                     let found = self.store().message(tenant, id).await?;
@@ -95,7 +95,7 @@ impl Engine {
         tenant: Tenant,
         message: Message,
         states: AssumedStates,
-        explained: &mut Explained,
+        explained: &mut EventExplanation,
     ) -> Result<()> {
         let kinds = &self.inner.delivery.event_kinds;
         let mut loaded = LoadedEvents::load(self.store(), kinds, vec![message]).await?;
@@ -118,10 +118,10 @@ impl Engine {
 
     async fn explain_surveys(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         of: &SourceEvent<'_>,
         assumed: &AssumedStates,
-        explained: &mut Explained,
+        explained: &mut EventExplanation,
     ) -> Result<()> {
         let candidates = asked(0, of);
         let items: Vec<_> = candidates.iter().map(|one| one.item()).collect();

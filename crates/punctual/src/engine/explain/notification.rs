@@ -17,7 +17,7 @@ use crate::delivery::store::deliveries::known::{KnownDeliveries, KnownEntry};
 use crate::delivery::store::deliveries::planned_events::PlannedEntry;
 use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::engine::Engine;
-use crate::engine::explain::Sight;
+use crate::engine::explain::ExplainContext;
 use crate::engine::explain::events::{AssumedStates, UNPUBLISHED};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::run::source_event::SourceEvent;
@@ -47,7 +47,7 @@ pub enum NotificationOutcome {
 /// The explanation of the notification of an event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainedNotification {
+pub struct NotificationExplanation {
     /// What comes of it.
     pub outcome: NotificationOutcome,
     /// The word for why, as the list of schedules has it.
@@ -63,7 +63,7 @@ pub struct ExplainedNotification {
     /// Why that entry is on hold, if it is.
     pub duplicate_on_hold: Option<String>,
     /// For each recipient and each channel that templates name.
-    pub deliveries: Vec<ExplainedDelivery>,
+    pub deliveries: Vec<DeliveryExplanation>,
 }
 
 /// What comes of a delivery.
@@ -84,7 +84,7 @@ pub enum DeliveryForecast {
 /// One delivery of a notification.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainedDelivery {
+pub struct DeliveryExplanation {
     /// What comes of it.
     pub outcome: DeliveryForecast,
     /// The word for why it is skipped, as the communication log has it.
@@ -124,7 +124,7 @@ pub struct ExplainedDelivery {
     /// Its version.
     pub template_version: Option<u32>,
     /// Every template in use for such events, and why it is chosen or not.
-    pub templates: Vec<ExplainedTemplate>,
+    pub templates: Vec<TemplateExplanation>,
     /// The locale of the text.
     pub locale: Option<String>,
     /// The subject, for channels that have one.
@@ -142,7 +142,7 @@ pub struct ExplainedDelivery {
 /// A template that was considered for a delivery.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainedTemplate {
+pub struct TemplateExplanation {
     /// Its id.
     pub template_id: String,
     /// Its version.
@@ -159,7 +159,7 @@ pub struct ExplainedTemplate {
     pub because: &'static str,
 }
 
-impl ExplainedTemplate {
+impl TemplateExplanation {
     fn new((template, verdict): &(&MessageTemplate, TemplateVerdict)) -> Self {
         let of = &template.definition;
         let scope = of.scope.as_ref();
@@ -175,7 +175,7 @@ impl ExplainedTemplate {
     }
 }
 
-impl ExplainedNotification {
+impl NotificationExplanation {
     fn new(outcome: NotificationOutcome, reason: Option<&str>, because: impl Into<String>) -> Self {
         let (reason, because) = (reason.map(str::to_owned), because.into());
         Self {
@@ -216,10 +216,10 @@ impl Engine {
     /// Explains the notification of an event; `taken` is whether surveys look at such events.
     pub(super) async fn explain_notification(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         of: &SourceEvent<'_>,
         (taken, states): (bool, AssumedStates),
-    ) -> Result<ExplainedNotification> {
+    ) -> Result<NotificationExplanation> {
         let forecast = PlanForecast::of(&self.inner.delivery, of).await?;
         let published = (of.event.id != UNPUBLISHED).then_some(of.event.id);
         let mut explained = match &forecast.plan {
@@ -243,17 +243,17 @@ impl Engine {
     /// Explains for each recipient and channel why no template fits.
     fn explain_misfits(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         of: &SourceEvent<'_>,
         forecast: &PlanForecast,
-    ) -> Vec<ExplainedDelivery> {
+    ) -> Vec<DeliveryExplanation> {
         let at = of.event.due_at.max(sight.now);
         let considered = forecast.considered(&self.inner.delivery, of);
         considered.iter().map(|one| self.placed(sight, base(one, None, at, of.event.id))).collect()
     }
 
     /// Adds what only this process and the tenant's zone say.
-    fn placed(&self, sight: &Sight, mut delivery: ExplainedDelivery) -> ExplainedDelivery {
+    fn placed(&self, sight: &ExplainContext, mut delivery: DeliveryExplanation) -> DeliveryExplanation {
         delivery.local = sight.local(delivery.at);
         delivery.channel_known = self.inner.delivery.channels.get(&delivery.channel).is_some();
         delivery
@@ -261,11 +261,11 @@ impl Engine {
 
     async fn explain_deliveries(
         &self,
-        sight: &Sight,
+        sight: &ExplainContext,
         of: &SourceEvent<'_>,
         (entry, considered): (&PlannedEntry, Vec<Consideration<'_>>),
         states: AssumedStates,
-    ) -> Result<ExplainedNotification> {
+    ) -> Result<NotificationExplanation> {
         let published = (of.event.id != UNPUBLISHED).then_some(of.event.id);
         let reached: Vec<&PlannedDelivery> =
             entry.deliveries.iter().filter(|planned| planned.address.is_some()).collect();
@@ -286,17 +286,17 @@ impl Engine {
             let foreseen = foreseen.get(&(one.part, one.channel.as_str()));
             self.placed(sight, decided(base, foreseen, &known))
         });
-        let deliveries: Vec<ExplainedDelivery> = deliveries.collect();
+        let deliveries: Vec<DeliveryExplanation> = deliveries.collect();
         let is_new = |planned: &&PlannedDelivery| !known.by_key.contains_key(&planned.key);
         let open = reached.iter().filter(|planned| is_new(planned)).count();
         let mut explained = match open {
             0 => {
                 let (reason, said) = known.why_empty(reached.is_empty());
-                ExplainedNotification::new(NotificationOutcome::Cancelled, Some(reason), said)
+                NotificationExplanation::new(NotificationOutcome::Cancelled, Some(reason), said)
             }
             open => {
                 let said = format!("{open} of {} deliveries are to be sent", entry.deliveries.len());
-                ExplainedNotification::new(NotificationOutcome::Created, None, said)
+                NotificationExplanation::new(NotificationOutcome::Created, None, said)
             }
         };
         explained.deliveries = deliveries;
@@ -305,17 +305,17 @@ impl Engine {
 }
 
 /// Explains a plan without deliveries.
-fn explain_plan(plan: &EventPlan, of: &SourceEvent<'_>, taken: bool) -> ExplainedNotification {
-    let no_match = |said: String| ExplainedNotification::new(NotificationOutcome::NoMatch, None, said);
+fn explain_plan(plan: &EventPlan, of: &SourceEvent<'_>, taken: bool) -> NotificationExplanation {
+    let no_match = |said: String| NotificationExplanation::new(NotificationOutcome::NoMatch, None, said);
     match plan {
         EventPlan::Failed(said) => {
-            ExplainedNotification::new(NotificationOutcome::Failed, None, said.as_str())
+            NotificationExplanation::new(NotificationOutcome::Failed, None, said.as_str())
         }
         EventPlan::Otherwise(_) if taken => {
             no_match(format!("no template is in use for `{}`, and surveys take such events", of.event.kind))
         }
         EventPlan::Entry(entry) | EventPlan::Otherwise(entry) => match &entry.ended {
-            Some(ended) => ExplainedNotification::ended(ended),
+            Some(ended) => NotificationExplanation::ended(ended),
             None => no_match("nothing is planned".to_owned()),
         },
         EventPlan::Ignored | EventPlan::Taken { .. } => no_match(match of.kind {
@@ -336,7 +336,7 @@ fn base(
     planned: Option<&PlannedDelivery>,
     at: Timestamp,
     event: MessageId,
-) -> ExplainedDelivery {
+) -> DeliveryExplanation {
     let chosen = of.templates.iter().find(|(_, verdict)| *verdict == TemplateVerdict::Chosen);
     let chosen = chosen.map(|(template, _)| *template);
     let (outcome, reason, because) = match (chosen, planned) {
@@ -344,7 +344,7 @@ fn base(
         (Some(_), None) => (DeliveryForecast::Duplicate, None, "another delivery of the event has its key"),
         (Some(_), Some(_)) => (DeliveryForecast::Skipped, Some(NO_RECIPIENT), "No recipient"),
     };
-    ExplainedDelivery {
+    DeliveryExplanation {
         outcome,
         reason: reason.map(str::to_owned),
         because: Some(because.to_owned()),
@@ -364,7 +364,7 @@ fn base(
         local: String::new(),
         template_id: chosen.map(|template| template.id.to_string()),
         template_version: chosen.map(|template| template.version),
-        templates: of.templates.iter().map(ExplainedTemplate::new).collect(),
+        templates: of.templates.iter().map(TemplateExplanation::new).collect(),
         locale: chosen.map(|template| template.locale_for(of.locale.as_deref()).to_owned()),
         subject: None,
         body: None,
@@ -384,10 +384,10 @@ fn shown_key(key: &str, event: MessageId) -> String {
 
 /// The delivery as the sender would end it, or as the duplicate that it is.
 fn decided(
-    mut base: ExplainedDelivery,
+    mut base: DeliveryExplanation,
     foreseen: Option<&ForecastDelivery>,
     known: &KnownDeliveries,
-) -> ExplainedDelivery {
+) -> DeliveryExplanation {
     let Some(foreseen) = foreseen else { return base };
     base.at = foreseen.at;
     base.channel.clone_from(&foreseen.channel);

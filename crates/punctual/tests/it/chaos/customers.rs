@@ -7,7 +7,7 @@ use super::operation::Operation;
 use super::worker::Hired;
 use crate::bench::change;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{Ingest, Submitted};
+use punctual::engine::{IngestRequest, SubmitOutcome};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{Engine, Error, NewMessage, Tenant};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub fn event(op: u64, what: Operation, seed: u64) -> NewMessage {
 /// Hands in an event that begins a survey, and returns its instance.
 pub async fn ingest(engine: &Engine, tenant: Tenant, op: u64, seed: u64) -> punctual::Result<PublicId> {
     let item = json!({"payload": payload(op, seed), "recipient": {"address": format!("+{op}")}});
-    let ingest = Ingest { event_kind: INGESTED.to_owned(), items: vec![item] };
+    let ingest = IngestRequest { event_kind: INGESTED.to_owned(), items: vec![item] };
     let ingested = engine.ingest(tenant, &ingest).await?;
     match ingested.first().map(|item| item.instances.as_slice()) {
         Some([instance]) => Ok(instance.public_id),
@@ -102,7 +102,7 @@ impl Customer {
 
     async fn answer(&self) -> punctual::Result<bool> {
         let answers = json!({"rate": 5}).as_object().unwrap().clone();
-        Ok(matches!(self.engine.submit(self.instance, answers, None).await?, Submitted::Done { .. }))
+        Ok(matches!(self.engine.submit(self.instance, answers, None).await?, SubmitOutcome::Done { .. }))
     }
 
     async fn withdraw(&self) -> punctual::Result<bool> {

@@ -21,7 +21,7 @@ use punctual::database::points::CrashPoint;
 use punctual::database::postgres::direct::DirectConnection;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
-use punctual::engine::{Ingest, IngestOutcome, Submitted};
+use punctual::engine::{IngestOutcome, IngestRequest, SubmitOutcome};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
@@ -259,7 +259,7 @@ async fn ingest(keeper: &Engine, entries: usize, spread: Duration) -> Vec<Public
             let recipient = json!({"address": format!("+{n}")});
             json!({"payload": {"visit": n}, "recipient": recipient, "occurredAt": at.to_string()})
         };
-        let ingest = Ingest { event_kind: "visit".into(), items: batch.iter().map(event).collect() };
+        let ingest = IngestRequest { event_kind: "visit".into(), items: batch.iter().map(event).collect() };
         for item in keeper.ingest(TENANT, &ingest).await.unwrap() {
             assert_eq!(item.outcome, IngestOutcome::Created);
             ids.push(item.instances[0].public_id);
@@ -331,7 +331,7 @@ async fn people(keeper: Engine, ids: Vec<PublicId>, seed: u64) -> Told {
         } else {
             let answers = json!({"rate": 5}).as_object().unwrap().clone();
             let said = keeper.submit(id, answers, None).await.unwrap();
-            told.answered.extend(matches!(said, Submitted::Done { .. }).then_some(id));
+            told.answered.extend(matches!(said, SubmitOutcome::Done { .. }).then_some(id));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

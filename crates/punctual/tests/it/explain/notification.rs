@@ -17,7 +17,7 @@ use punctual::delivery::run::sandbox::SandboxFilter;
 use punctual::delivery::store::consent::NewSuppression;
 use punctual::delivery::store::entries::actions::{EntryAction, EntryActionRequest, EntryReference};
 use punctual::engine::{
-    DeliveryForecast, EventToExplain, Explained, ExplainedDelivery, ExplainedNotification,
+    DeliveryExplanation, DeliveryForecast, EventExplanation, EventToExplain, NotificationExplanation,
     NotificationOutcome,
 };
 use punctual::flow::rules::entity::NewEntityState;
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    async fn explain(&self) -> Explained {
+    async fn explain(&self) -> EventExplanation {
         let event = EventToExplain::New {
             message: self.message.clone().into(),
             state: self.state.clone().map(Box::new),
@@ -269,10 +269,11 @@ async fn event(t: &Bench, dice: &mut Dice, each: bool) -> NewMessage {
 }
 
 /// The deliveries that are to be written, as they were foretold.
-fn foretold(of: &ExplainedNotification) -> Vec<Fate> {
-    let written =
-        |one: &&ExplainedDelivery| matches!(one.outcome, DeliveryForecast::Sent | DeliveryForecast::Skipped);
-    let fate = |one: &ExplainedDelivery| Fate {
+fn foretold(of: &NotificationExplanation) -> Vec<Fate> {
+    let written = |one: &&DeliveryExplanation| {
+        matches!(one.outcome, DeliveryForecast::Sent | DeliveryForecast::Skipped)
+    };
+    let fate = |one: &DeliveryExplanation| Fate {
         key: one.idempotency_key.clone().unwrap_or_default(),
         part: one.recipient_index.to_string(),
         channel: one.channel.clone(),
@@ -320,7 +321,7 @@ async fn came_about(t: &Bench, event: MessageId, bodies: &BTreeMap<String, Strin
 }
 
 /// What is wrong with the explanation of an entry, by the entry as it was written.
-async fn wrong_entry(t: &Bench, event: MessageId, told: &ExplainedNotification) -> Option<String> {
+async fn wrong_entry(t: &Bench, event: MessageId, told: &NotificationExplanation) -> Option<String> {
     let sql = format!(
         "select status, coalesce(reason, '-'), coalesce(error, '-') from punctual.entry \
             where message_id = {event}"
@@ -355,9 +356,9 @@ impl Seen {
         *self.0.entry(what).or_default() += count;
     }
 
-    fn take(&mut self, told: &ExplainedNotification) {
+    fn take(&mut self, told: &NotificationExplanation) {
         let count =
-            |is: &dyn Fn(&ExplainedDelivery) -> bool| told.deliveries.iter().filter(|d| is(d)).count();
+            |is: &dyn Fn(&DeliveryExplanation) -> bool| told.deliveries.iter().filter(|d| is(d)).count();
         self.note("sent", count(&|one| one.outcome == DeliveryForecast::Sent));
         self.note("skipped", count(&|one| one.outcome == DeliveryForecast::Skipped));
         self.note("duplicates", count(&|one| one.duplicate_of.is_some()));
@@ -430,7 +431,7 @@ async fn engine(t: &Bench) -> Engine {
     crate::notification::engine(t).await
 }
 
-async fn explain(engine: &Engine, message: NewMessage) -> Explained {
+async fn explain(engine: &Engine, message: NewMessage) -> EventExplanation {
     engine.explain_event(TENANT, EventToExplain::New { message: message.into(), state: None }).await.unwrap()
 }
 

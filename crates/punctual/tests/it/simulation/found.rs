@@ -5,7 +5,7 @@ use punctual::base::clock::Clocks;
 use punctual::database::sqlite::simulated::{
     CallSite, LinkFuture, SimulatedDatabase, SimulatedLink, SimulatedReply, SimulatedRequest,
 };
-use punctual::engine::Ingest;
+use punctual::engine::IngestRequest;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::testing::TemporaryStore;
 use punctual::{
@@ -149,7 +149,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
     let flow = store.create_flow(Tenant::DEFAULT, draft).await.unwrap();
     store.publish_flow(Tenant::DEFAULT, flow.id).await.unwrap();
     let items = vec![json!({"payload": {}, "recipient": {"address": "+1"}})];
-    engines[1].ingest(Tenant::DEFAULT, &Ingest { event_kind: "visit".into(), items }).await.unwrap();
+    engines[1].ingest(Tenant::DEFAULT, &IngestRequest { event_kind: "visit".into(), items }).await.unwrap();
     // Only now: what is read before is not what a letter is made of.
     links.iter().for_each(|(link, late)| link.late.store(*late, Ordering::Relaxed));
     engines[0].start();

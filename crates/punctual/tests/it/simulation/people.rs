@@ -11,7 +11,7 @@ use crate::bench::change;
 use punctual::base::duration;
 use punctual::delivery::store::entries::actions::ActionOutcome;
 use punctual::delivery::store::entries::actions::EntryAction;
-use punctual::engine::{Ingest, IngestOutcome, IngestReport, Submitted};
+use punctual::engine::{IngestOutcome, IngestReport, IngestRequest, SubmitOutcome};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::flows::FlowDraft;
@@ -243,7 +243,8 @@ impl Scene {
             let count = dice.count(1..=4);
             (0..count).map(|_| *dice.pick(&VISITS)).collect()
         };
-        let ingest = Ingest { event_kind: KIND.into(), items: visits.iter().map(|v| event(v)).collect() };
+        let ingest =
+            IngestRequest { event_kind: KIND.into(), items: visits.iter().map(|v| event(v)).collect() };
         let Ok(answer) = engine.ingest(tenant, &ingest).await else { return };
         let verdict = self.heard_ingest(tenant, &visits, &answer);
         self.world.judge(verdict);
@@ -281,7 +282,7 @@ impl Scene {
             state.entries.stops.insert((tenant.id(), payload(visit).to_string()));
             visit
         };
-        let ingest = Ingest { event_kind: STOP.into(), items: vec![event(visit)] };
+        let ingest = IngestRequest { event_kind: STOP.into(), items: vec![event(visit)] };
         let Ok(answer) = engine.ingest(tenant, &ingest).await else { return };
         let stopped = answer[0].instances.iter().filter(|i| i.outcome == IngestOutcome::Stopped);
         for instance in stopped {
@@ -355,15 +356,15 @@ impl Scene {
         Ok(Ok(()))
     }
 
-    fn heard_submit(&self, id: PublicId, said: Submitted) -> Verdict {
+    fn heard_submit(&self, id: PublicId, said: SubmitOutcome) -> Verdict {
         match said {
-            Submitted::Done { .. } => self.assert_status(id, EntryStatus::Completed),
-            Submitted::Ended(refusal) => {
+            SubmitOutcome::Done { .. } => self.assert_status(id, EntryStatus::Completed),
+            SubmitOutcome::Ended(refusal) => {
                 self.world.did("answer refused");
                 self.assert_status(id, refusal.status())
             }
-            Submitted::Wrong(refused) => Err(format!("a good answer was refused: {refused:?}")),
-            Submitted::Unknown => self.assert_deleted(id),
+            SubmitOutcome::Wrong(refused) => Err(format!("a good answer was refused: {refused:?}")),
+            SubmitOutcome::Unknown => self.assert_deleted(id),
         }
     }
 

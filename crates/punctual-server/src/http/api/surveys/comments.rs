@@ -8,7 +8,7 @@ use crate::http::error::Answer;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Comment, CommentFilter, CommentPlace};
+use punctual::engine::{Comment, CommentCursor, CommentFilter};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{EntryId, Error, Timestamp};
 use serde::Serialize;
@@ -58,15 +58,15 @@ pub async fn comments(
 }
 
 /// A place as a cursor has it: `time:entry:question`, where the end of a response has no question.
-fn place_text(place: CommentPlace) -> String {
-    let CommentPlace { completed_at, entry, question_id } = place;
+fn place_text(place: CommentCursor) -> String {
+    let CommentCursor { completed_at, entry, question_id } = place;
     format!("{}:{}:{}", completed_at.as_micros(), entry.0, question_id.unwrap_or_default())
 }
 
-fn read_place(text: &str) -> Option<CommentPlace> {
+fn read_place(text: &str) -> Option<CommentCursor> {
     let (at, rest) = text.split_once(':')?;
     let (entry, question) = rest.split_once(':')?;
-    Some(CommentPlace {
+    Some(CommentCursor {
         completed_at: Timestamp::from_micros(at.parse().ok()?),
         entry: EntryId(entry.parse().ok().filter(|id| *id > 0)?),
         question_id: Some(question.to_owned()).filter(|id| !id.is_empty()),
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_place_is_read_as_it_was_written() {
         for question in [None, Some("why"), Some("how.other"), Some("a:b")] {
-            let place = CommentPlace {
+            let place = CommentCursor {
                 completed_at: Timestamp::from_micros(-7),
                 entry: EntryId(9),
                 question_id: question.map(str::to_owned),

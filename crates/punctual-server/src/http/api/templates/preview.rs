@@ -12,7 +12,7 @@ use punctual::delivery::rules::template::MessageTemplate;
 use punctual::delivery::rules::template::choose::kind_of;
 use punctual::delivery::rules::template::segments::Segments;
 use punctual::delivery::store::templates::StoredTemplate;
-use punctual::engine::{Trial, Tried};
+use punctual::engine::{PreviewRequest, TemplatePreview};
 use punctual::{MessageId, Problem, Problems};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Inpu
     let trial = read(&app, &caller, &input).await?;
     let texts = definition.compile()?;
     let template = MessageTemplate { id, version, definition, texts };
-    let Tried { filled, locale } = app.engine.try_template(caller.tenant, &template, trial).await?;
+    let TemplatePreview { filled, locale } = app.engine.try_template(caller.tenant, &template, trial).await?;
     let sms = kind_of(&template.definition.channel) == "SMS";
     Ok(Json(Preview {
         id: id.to_string(),
@@ -62,12 +62,12 @@ pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Inpu
 const NO_EVENT: &str = "a preview of a real event shows whom it is about, which a viewer may not see; \
     leave `eventId` out for the sample, or give a payload";
 
-async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
+async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<PreviewRequest> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["payload", "eventId", "locale"]);
-    let mut trial = Trial {
+    let mut trial = PreviewRequest {
         payload: read.object("payload").cloned().map(Value::Object),
         event_kind: None,
         entity: None,

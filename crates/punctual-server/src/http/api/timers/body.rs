@@ -3,7 +3,7 @@
 use crate::http::api::events::{Draft, Reading, draft, one_or_many, plain};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
-use punctual::engine::Move;
+use punctual::engine::TimerMove;
 use punctual::queue::rules::timer::{KIND, check_when};
 use punctual::queue::store::timers::TimerFilter;
 use punctual::{DueTime, MessageId, NewTimer, Problems};
@@ -73,7 +73,7 @@ pub struct ClaimRequest {
     /// Whether they were named one by one.
     pub by_id: bool,
     /// Where to, if they are to be moved.
-    pub to: Option<Move>,
+    pub to: Option<TimerMove>,
     /// Whether it is only to be told.
     pub dry_run: bool,
 }
@@ -88,7 +88,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     let dry_run = read.flag("dryRun").unwrap_or(false);
     let to = if moves {
         let spread = read.duration("spread");
-        read_when(&mut read).map(|when| Move { when, spread })
+        read_when(&mut read).map(|when| TimerMove { when, spread })
     } else {
         None
     };

@@ -8,7 +8,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{EventToExplain, Explained};
+use punctual::engine::{EventExplanation, EventToExplain};
 use punctual::{Error, MessageId, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 /// What events would come to.
 #[derive(Debug, Serialize)]
 pub struct Explanations {
-    items: Vec<Explained>,
+    items: Vec<EventExplanation>,
 }
 
 /// Why a viewer gets no explanation of an event.
