@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ::punctual::Engine;
 use anyhow::Result;
 
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::database::Database;
 use crate::evaluations::Evaluations;
 use crate::fairness::fairness;
@@ -60,7 +60,7 @@ pub fn check(options: CheckOptions) -> ReportFuture {
             report.note("this build is not optimised: what is computed may take longer than in a release");
         }
         if options.databases != Databases::Sqlite {
-            let mut settings = Options::durable();
+            let mut settings = ClusterOptions::durable();
             settings.folder.clone_from(&options.folder);
             let cluster = Arc::new(Cluster::start(&settings)?);
             report.machine.postgres = Some(Database::version(&cluster).await?);

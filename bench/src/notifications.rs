@@ -20,7 +20,7 @@ use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::bounds::Wanted;
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
@@ -50,7 +50,7 @@ pub struct NotificationOptions {
 /// Measures notifications.
 pub fn notify(options: NotificationOptions) -> ReportFuture {
     Box::pin(async move {
-        let cluster = Arc::new(Cluster::start(&Options::durable())?);
+        let cluster = Arc::new(Cluster::start(&ClusterOptions::durable())?);
         let mut report = Report { machine: Machine::here(&std::env::temp_dir()), ..Report::default() };
         report.machine.postgres = Some(Database::version(&cluster).await?);
         let settings =

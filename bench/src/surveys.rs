@@ -16,7 +16,7 @@ use ::punctual::{AcceptedMessage, Engine, RenderedMessage, Tenant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::database::Database;
 use crate::evaluations::Evaluations;
 use crate::machine::Machine;
@@ -113,7 +113,7 @@ pub fn send(options: SurveyOptions) -> ReportFuture {
 }
 
 async fn begin(options: &SurveyOptions) -> Result<(Arc<Cluster>, Report)> {
-    let cluster = Arc::new(Cluster::start(&Options::durable())?);
+    let cluster = Arc::new(Cluster::start(&ClusterOptions::durable())?);
     let mut report = Report { machine: Machine::here(&std::env::temp_dir()), ..Report::default() };
     report.machine.postgres = Some(Database::version(&cluster).await?);
     let settings =

@@ -18,7 +18,7 @@ use anyhow::Result;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::bounds::Wanted;
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
@@ -74,7 +74,7 @@ pub fn timers(options: TimerOptions) -> ReportFuture {
             report.settings.insert(name.to_owned(), value.to_string());
         }
         if options.databases != Databases::Sqlite {
-            let mut settings = Options::durable();
+            let mut settings = ClusterOptions::durable();
             settings.folder.clone_from(&options.folder);
             let cluster = Arc::new(Cluster::start(&settings)?);
             report.machine.postgres = Some(Database::version(&cluster).await?);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{QueueOptions, add_rounds, or_note};
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::contender::{Contender, Extra};
 use crate::database::Database;
 use crate::fairness::fairness;
@@ -32,7 +32,7 @@ pub(super) async fn measure(
     options: &QueueOptions,
     report: &mut Report,
 ) -> Result<()> {
-    let mut settings = Options::durable();
+    let mut settings = ClusterOptions::durable();
     settings.folder.clone_from(&options.folder);
     let cluster = Arc::new(Cluster::start(&settings)?);
     report.machine.postgres = Some(Database::version(&cluster).await?);

@@ -7,7 +7,7 @@
 use punctual::queue::inbox;
 use punctual::queue::store::inbox::{InboxBeginOutcome, ProcessingOutcome};
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Engine, InboxDelivery, Tenant};
 use rusqlite::{Connection, TransactionBehavior};
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn book(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let place = Place::empty(Backend::Sqlite).await?;
+    let place = TestDatabase::empty(Backend::Sqlite).await?;
     let file = place.url().trim_start_matches("sqlite:").to_owned();
     let engine = Engine::builder(place.url()).open().await?;
     Connection::open(&file)?.execute("create table booking (payment integer not null)", [])?;

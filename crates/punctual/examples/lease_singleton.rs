@@ -5,7 +5,7 @@
 
 use punctual::jobs::run::lease::CandidateOutcome;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Engine, FencingToken, Tenant};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn instance(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let place = Place::empty(Backend::Sqlite).await?;
+    let place = TestDatabase::empty(Backend::Sqlite).await?;
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let all: Vec<_> = ["a", "b", "c"]
         .map(|name| tokio::spawn(instance(name, place.url().to_owned(), Arc::clone(&ledger))))

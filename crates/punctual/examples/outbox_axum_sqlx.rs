@@ -10,7 +10,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use punctual::queue::outbox;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Engine, NewMessage, Tenant, Work};
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -101,7 +101,7 @@ async fn routes(url: &str, engine: Engine) -> Result<Router, sqlx::Error> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let postgres = std::env::args().nth(1).as_deref() == Some("postgres");
-    let throw_away = Place::empty(if postgres { Backend::Postgres } else { Backend::Sqlite });
+    let throw_away = TestDatabase::empty(if postgres { Backend::Postgres } else { Backend::Sqlite });
     let (url, _place) = match std::env::var("DATABASE_URL") {
         Ok(url) => (url, None),
         Err(_) => throw_away.await.map(|place| (place.url().to_owned(), Some(place)))?,

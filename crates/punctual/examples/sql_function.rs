@@ -4,7 +4,7 @@
 //! runs `examples/sql_function.py` with the Python in `$PUNCTUAL_CLIENTS/python` (`./test`
 //! makes it), or else with `python3`, which needs psycopg.
 
-use punctual::testing::cluster::{Cluster, Options};
+use punctual::testing::cluster::{Cluster, ClusterOptions};
 use punctual::{Engine, Work};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let cluster = Cluster::start(&Options::fast())?;
+    let cluster = Cluster::start(&ClusterOptions::fast())?;
     let url = cluster.url("postgres");
     let (done, mut seen) = tokio::sync::mpsc::channel(2);
     let handler = |word: &'static str| {

@@ -21,7 +21,7 @@ mod recorder;
 mod stage;
 
 #[cfg(feature = "testing")]
-pub use crate::testing::expect::Expected;
+pub use crate::testing::expect::MessageExpectation;
 #[cfg(feature = "testing")]
 pub use crate::testing::place::{Backend, TemporaryStore};
 #[cfg(feature = "testing")]

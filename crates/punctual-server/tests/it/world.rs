@@ -3,7 +3,7 @@
 use crate::client::Client;
 use punctual::engine::Builder;
 use punctual::{ClockMode, Engine};
-use punctual_bench::cluster::{Cluster, Options};
+use punctual_bench::cluster::{Cluster, ClusterOptions};
 use punctual_bench::database::Database;
 use punctual_server::app::{App, Settings};
 use punctual_server::connections::{self, ConnectionLimits};
@@ -137,7 +137,7 @@ async fn place(base: Base) -> String {
 /// One throw-away server for the whole binary; it goes when the process does.
 fn cluster() -> &'static Arc<Cluster> {
     static CLUSTER: OnceLock<Arc<Cluster>> = OnceLock::new();
-    CLUSTER.get_or_init(|| Arc::new(Cluster::start(&Options::fast()).unwrap()))
+    CLUSTER.get_or_init(|| Arc::new(Cluster::start(&ClusterOptions::fast()).unwrap()))
 }
 
 /// Held by the one measurement that runs; others wait for its end.

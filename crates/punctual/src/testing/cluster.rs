@@ -7,7 +7,7 @@
 //! `nobody`), because PostgreSQL refuses root. It listens on 127.0.0.1 only, trusting every caller.
 //!
 //! Not promised: that the disk under the folder is a real one. A temporary folder in memory makes
-//! every commit free; see [`Options::folder`].
+//! every commit free; see [`ClusterOptions::folder`].
 //!
 //! Nothing but `std` is used, and of this crate only the clock: the module can be taken elsewhere.
 
@@ -63,7 +63,7 @@ pub enum Durability {
 
 /// How a cluster is started.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ClusterOptions {
     /// Whether a commit survives a power cut.
     pub durability: Durability,
     /// Where the cluster's folder is made; the system's temporary folder if not given.
@@ -72,7 +72,7 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
 }
 
-impl Options {
+impl ClusterOptions {
     /// Settings for measurements: durable, a quarter of the memory (at most 1 GB) as buffers.
     #[must_use]
     pub fn durable() -> Self {
@@ -112,7 +112,7 @@ impl Options {
 
 /// How a server is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shutdown {
+pub enum ShutdownMode {
     /// Connections are ended, and everything is written down.
     Fast,
     /// At once, as in a crash: the next start repairs what was left.
@@ -163,7 +163,7 @@ impl From<io::Error> for ClusterError {
 
 impl Cluster {
     /// Initialises and starts a server; returns when it accepts connections.
-    pub fn start(options: &Options) -> Result<Self, ClusterError> {
+    pub fn start(options: &ClusterOptions) -> Result<Self, ClusterError> {
         let programs = find_programs().ok_or(ClusterError::NotInstalled)?;
         let mut tries = 1;
         loop {
@@ -178,7 +178,7 @@ impl Cluster {
         }
     }
 
-    fn start_once(programs: &Path, options: &Options) -> Result<Self, ClusterError> {
+    fn start_once(programs: &Path, options: &ClusterOptions) -> Result<Self, ClusterError> {
         let (folder, account) = make_folder(options.folder.as_deref())?;
         let started = initialise(programs, &folder, account)
             .and_then(|()| Self::launch(programs, &folder, account, options));
@@ -195,7 +195,7 @@ impl Cluster {
         programs: &Path,
         folder: &Path,
         account: Option<Account>,
-        options: &Options,
+        options: &ClusterOptions,
     ) -> Result<Self, ClusterError> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut command = command_as(account, "sh");
@@ -241,7 +241,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not come back.
-    pub fn restart(&self, how: Shutdown) -> Result<(), ClusterError> {
+    pub fn restart(&self, how: ShutdownMode) -> Result<(), ClusterError> {
         self.stop(how)?;
         self.start_again()
     }
@@ -250,9 +250,9 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not end.
-    pub fn stop(&self, how: Shutdown) -> Result<(), ClusterError> {
+    pub fn stop(&self, how: ShutdownMode) -> Result<(), ClusterError> {
         let pid = fs::read_to_string(self.folder.join("server"))?;
-        let name = if how == Shutdown::Fast { "-INT" } else { "-QUIT" };
+        let name = if how == ShutdownMode::Fast { "-INT" } else { "-QUIT" };
         Command::new("kill").arg(name).arg(pid.trim()).status()?;
         self.until("stop", || self.folder.join("ended").exists())
     }

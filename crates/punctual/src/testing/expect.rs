@@ -14,11 +14,11 @@ const LISTED: usize = 20;
 /// Characters of a payload in that list.
 const PAYLOAD_CHARS: usize = 60;
 
-/// A sentence that has begun: which messages are meant. It ends with [`Expected::count`],
-/// [`Expected::once`] or [`Expected::never`].
+/// A sentence that has begun: which messages are meant. It ends with [`MessageExpectation::count`],
+/// [`MessageExpectation::once`] or [`MessageExpectation::never`].
 #[derive(Clone, Debug)]
 #[must_use = "a sentence says nothing before its end: count, once or never"]
-pub struct Expected {
+pub struct MessageExpectation {
     store: Store,
     tenant: Tenant,
     topic: String,
@@ -28,7 +28,7 @@ pub struct Expected {
     payload: Option<serde_json::Value>,
 }
 
-impl Expected {
+impl MessageExpectation {
     pub(crate) fn new(store: Store, tenant: Tenant, topic: &str) -> Self {
         let topic = topic.to_owned();
         Self { store, tenant, topic, kind: None, key: None, correlation_id: None, payload: None }

@@ -18,7 +18,7 @@ use crate::database::postgres::direct::DirectConnection;
 #[cfg(feature = "sqlite")]
 use crate::database::sqlite::direct as sqlite;
 #[cfg(feature = "postgres")]
-use crate::testing::cluster::{Cluster, Options};
+use crate::testing::cluster::{Cluster, ClusterOptions};
 
 /// The rows of one statement, each value as text.
 pub type Rows = Vec<Vec<Option<String>>>;
@@ -48,7 +48,7 @@ impl Backend {
 #[derive(Debug)]
 pub struct TemporaryStore {
     store: Store,
-    place: Place,
+    place: TestDatabase,
 }
 
 impl TemporaryStore {
@@ -61,7 +61,7 @@ impl TemporaryStore {
     /// # Errors
     /// When there is no place for one, such as without PostgreSQL's server programs.
     pub async fn new(backend: Backend) -> Result<Self> {
-        let place = Place::migrated(backend).await?;
+        let place = TestDatabase::migrated(backend).await?;
         Ok(Self { store: place.open().await?, place })
     }
 
@@ -124,7 +124,7 @@ impl TemporaryStore {
 
 /// An empty or migrated database that goes when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct TestDatabase {
     backend: Backend,
     url: String,
     remains: PathBuf,
@@ -132,7 +132,7 @@ pub struct Place {
     direct: tokio::sync::OnceCell<DirectConnection>,
 }
 
-impl Place {
+impl TestDatabase {
     fn at(backend: Backend, url: String, remains: PathBuf) -> Self {
         Self {
             backend,
@@ -224,7 +224,7 @@ fn fresh_name() -> String {
 }
 
 #[cfg(feature = "sqlite")]
-fn file() -> Result<Place> {
+fn file() -> Result<TestDatabase> {
     // A test's commits need not survive a power cut: in memory they cost nothing.
     let memory = PathBuf::from("/dev/shm").join(fresh_name());
     let disk = std::env::temp_dir().join(fresh_name());
@@ -232,7 +232,7 @@ fn file() -> Result<Place> {
     let folder = made.or_else(|_| std::fs::create_dir_all(&disk).map(|()| disk));
     let folder = folder.map_err(|e| Error::Config(format!("no temporary folder can be made: {e}")))?;
     let url = format!("sqlite:{}", folder.join(FILE).display());
-    Ok(Place::at(Backend::Sqlite, url, folder))
+    Ok(TestDatabase::at(Backend::Sqlite, url, folder))
 }
 
 /// The database that PostgreSQL stores are copied from.
@@ -252,7 +252,7 @@ static LEFT_BEHIND: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::n
 async fn cluster() -> Result<&'static Cluster> {
     CLUSTER
         .get_or_try_init(|| async {
-            let started = Cluster::start(&Options::fast());
+            let started = Cluster::start(&ClusterOptions::fast());
             let cluster = started.map_err(|e| Error::Config(e.to_string()))?;
             let make = format!("create database {TEMPLATE} template template0");
             DirectConnection::connect(&cluster.url("postgres")).await?.run(&[make]).await?;
@@ -263,14 +263,14 @@ async fn cluster() -> Result<&'static Cluster> {
 }
 
 #[cfg(feature = "postgres")]
-async fn database(template: &str) -> Result<Place> {
+async fn database(template: &str) -> Result<TestDatabase> {
     let cluster = cluster().await?;
     let name = fresh_name();
     let mut statements: Vec<String> = left_behind().drain(..).map(drop_database).collect();
     statements.push(format!("create database {name} template {template}"));
     DirectConnection::connect(&cluster.url("postgres")).await?.run(&statements).await?;
     let url = cluster.url(&name);
-    Ok(Place::at(Backend::Postgres, url, PathBuf::from(name)))
+    Ok(TestDatabase::at(Backend::Postgres, url, PathBuf::from(name)))
 }
 
 #[cfg(feature = "postgres")]
@@ -283,7 +283,7 @@ fn left_behind() -> std::sync::MutexGuard<'static, Vec<String>> {
     LEFT_BEHIND.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-impl Drop for Place {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         match self.backend {
             #[cfg(feature = "sqlite")]

@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<RecordedWork>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecordedWork {
     works: Vec<Work>,
     script: VecDeque<HandlerResult>,
 }
@@ -68,10 +68,10 @@ impl Recorder {
 
     /// Forgets what it was given, and what it was told to answer.
     pub fn clear(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = RecordedWork::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RecordedWork> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

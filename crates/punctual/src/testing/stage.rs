@@ -12,7 +12,7 @@ use crate::database::store::Store;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::engine::{Builder, Engine, StepCounts};
 use crate::queue::run::handler::Handler;
-use crate::testing::expect::Expected;
+use crate::testing::expect::MessageExpectation;
 use crate::testing::place::{Backend, TemporaryStore};
 use std::time::Duration;
 
@@ -56,12 +56,12 @@ pub struct Stage {
 #[derive(Debug)]
 pub struct StageBuilder {
     backend: Backend,
-    changes: Vec<Change>,
+    changes: Vec<BuilderChange>,
 }
 
-struct Change(Box<dyn FnOnce(Builder) -> Builder + Send>);
+struct BuilderChange(Box<dyn FnOnce(Builder) -> Builder + Send>);
 
-impl std::fmt::Debug for Change {
+impl std::fmt::Debug for BuilderChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Change")
     }
@@ -153,13 +153,13 @@ impl Stage {
 
     /// Begins a sentence about what was enqueued to a topic of the default tenant, handled or
     /// not: `assert_enqueued("mails").with_key("ada").count(1).await`.
-    pub fn assert_enqueued(&self, topic: &str) -> Expected {
+    pub fn assert_enqueued(&self, topic: &str) -> MessageExpectation {
         self.assert_enqueued_by(Tenant::DEFAULT, topic)
     }
 
     /// The same for another tenant.
-    pub fn assert_enqueued_by(&self, tenant: Tenant, topic: &str) -> Expected {
-        Expected::new(self.engine.store().clone(), tenant, topic)
+    pub fn assert_enqueued_by(&self, tenant: Tenant, topic: &str) -> MessageExpectation {
+        MessageExpectation::new(self.engine.store().clone(), tenant, topic)
     }
 }
 
@@ -174,7 +174,7 @@ impl StageBuilder {
     /// Changes how the engine is built: its retention, its lease.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
-        self.changes.push(Change(Box::new(change)));
+        self.changes.push(BuilderChange(Box::new(change)));
         self
     }
 

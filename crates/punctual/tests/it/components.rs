@@ -10,7 +10,7 @@ use punctual::engine::Builder;
 use punctual::operate::store::prune::EntryRetention;
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{
     ClockMode, Component, Components, Engine, Error, InboxDelivery, MessageId, NewJob, Store, Work,
 };
@@ -87,7 +87,7 @@ fn expected(component: Component) -> Vec<&'static str> {
 }
 
 /// The tables that the catalogue names.
-async fn tables(place: &Place) -> Vec<String> {
+async fn tables(place: &TestDatabase) -> Vec<String> {
     let sql = match place.backend() {
         Backend::Sqlite => {
             "select substr(name, 10) from sqlite_master where type = 'table' and name like 'punctual_%' \
@@ -102,7 +102,7 @@ async fn tables(place: &Place) -> Vec<String> {
 }
 
 /// The first column of what a statement in PostgreSQL's words answers.
-async fn texts(place: &Place, sql: &str) -> Vec<String> {
+async fn texts(place: &TestDatabase, sql: &str) -> Vec<String> {
     let words = match place.backend() {
         Backend::Sqlite => punctual::database::dialect::for_sqlite(sql),
         Backend::Postgres => sql.to_owned(),
@@ -110,11 +110,11 @@ async fn texts(place: &Place, sql: &str) -> Vec<String> {
     first_column(&place.sql(&[words]).await.unwrap()[0])
 }
 
-fn builder(place: &Place, components: &[Component]) -> Builder {
+fn builder(place: &TestDatabase, components: &[Component]) -> Builder {
     Engine::builder(place.url()).pool_size(2).clock(ClockMode::Manual).components(components)
 }
 
-async fn engine(place: &Place, components: &[Component]) -> Engine {
+async fn engine(place: &TestDatabase, components: &[Component]) -> Engine {
     builder(place, components).open().await.unwrap()
 }
 
@@ -122,7 +122,7 @@ async fn engine(place: &Place, components: &[Component]) -> Engine {
 /// content with them.
 async fn plt_27_each_component_makes_its_tables_and_no_others(t: &Bench) {
     for component in Component::ALL {
-        let place = Place::empty(t.backend).await.unwrap();
+        let place = TestDatabase::empty(t.backend).await.unwrap();
         let engine = engine(&place, &[component]).await;
         assert_eq!(tables(&place).await, expected(component), "{component}");
         assert_eq!(engine.components(), Components::of(&[component]));
@@ -149,7 +149,7 @@ async fn assert_healthy(engine: &Engine) {
 
 /// PLT-27: never a table that is not there.
 async fn plt_27_a_verb_of_a_missing_component_names_it(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let store = engine(&place, &[Component::Leases]).await.store().clone();
     let engine = engine(&place, &[Component::Leases]).await;
     let ids = DeadLetterFilter::default();
@@ -166,7 +166,7 @@ async fn plt_27_a_verb_of_a_missing_component_names_it(t: &Bench) {
     lacks(store.event_kinds(TENANT, "", 10).await, Component::Flows);
     let kept = EntryRetention { surveys: seconds(1), log: seconds(1) };
     lacks(store.prune_entries(0, kept).await, Component::Flows);
-    let other = Place::empty(t.backend).await.unwrap();
+    let other = TestDatabase::empty(t.backend).await.unwrap();
     let outbox = self::engine(&other, &[Component::Outbox]).await;
     lacks(outbox.lease(TENANT, "report").try_acquire().await, Component::Leases);
     lacks(outbox.put_job(TENANT, "nightly", NewJob::new("t", "@daily")).await, Component::Jobs);
@@ -187,7 +187,7 @@ fn lacks<T: std::fmt::Debug>(result: Result<T, Error>, component: Component) {
 
 /// PLT-27
 async fn plt_27_a_builder_refuses_what_its_components_cannot_do(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let leases = || builder(&place, &[Component::Leases]);
     let nothing = |_: Work| async { Ok(()) };
     for (builder, said) in [
@@ -204,7 +204,7 @@ async fn plt_27_a_builder_refuses_what_its_components_cannot_do(t: &Bench) {
 
 /// PLT-24, PLT-27: the schema of other components is not the one that is waited for.
 async fn plt_27_an_engine_without_migrations_waits_for_its_components(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     engine(&place, &[Component::Leases]).await;
     let waiting = |patience, components: &[Component]| {
         builder(&place, components).without_migrations().schema_wait(patience)

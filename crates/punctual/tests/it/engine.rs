@@ -41,7 +41,7 @@ use punctual::engine::Builder;
 use punctual::queue::rules::claim;
 use punctual::queue::store::dead_letters::{DeadLetter, DeadLetterFilter};
 use punctual::testing::Backend;
-use punctual::testing::place::{Place, Rows};
+use punctual::testing::place::{Rows, TestDatabase};
 use punctual::{Engine, HandlerResult, MessageId, NewMessage, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -54,13 +54,13 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// A database of one's own on the system's clock.
 pub struct Live {
-    place: Place,
+    place: TestDatabase,
     pub backend: Backend,
 }
 
 impl Live {
     pub async fn on(backend: Backend) -> Self {
-        let place = Place::empty(backend).await.expect("a database can be made");
+        let place = TestDatabase::empty(backend).await.expect("a database can be made");
         Self { place, backend }
     }
 

@@ -9,7 +9,7 @@ use punctual::database::migrate::{SCHEMA_VERSION, print};
 use punctual::database::store::Store;
 use punctual::database::tx::VerbFuture;
 use punctual::testing::Backend;
-use punctual::testing::place::{Place, Rows};
+use punctual::testing::place::{Rows, TestDatabase};
 use punctual::{Components, Engine, Error};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +33,7 @@ cases![
 
 /// PLT-24: many instances start at once on an empty database.
 async fn plt_24_ten_at_once_migrate_once(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
         let url = place.url().to_owned();
@@ -54,7 +54,7 @@ async fn plt_24_ten_at_once_migrate_once(t: &Bench) {
 /// PLT-24: each on a thread of its own, as processes would be.
 async fn plt_24_many_may_open_a_new_database_at_once(t: &Bench) {
     for _ in 0..10 {
-        let place = Place::empty(t.backend).await.unwrap();
+        let place = TestDatabase::empty(t.backend).await.unwrap();
         let open = || {
             let url = place.url().to_owned();
             std::thread::spawn(move || Store::open(&url, 2).map(drop))
@@ -125,20 +125,20 @@ async fn plt_24_other_texts_are_refused(t: &Bench) {
 
 /// PLT-24: workers wait for the schema.
 async fn plt_24_an_old_schema_is_told(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let store = Store::open(place.url(), 2).unwrap();
     refused(store.check_schema().await, "the schema is at version 0");
     store.migrate().await.unwrap();
     store.check_schema().await.unwrap();
 }
 
-fn open_without_migrations(place: &Place, wait: Duration) -> VerbFuture<'static, Engine> {
+fn open_without_migrations(place: &TestDatabase, wait: Duration) -> VerbFuture<'static, Engine> {
     Engine::builder(place.url()).pool_size(2).without_migrations().schema_wait(wait).open()
 }
 
 /// PLT-24: the worker starts first; on PostgreSQL, row security is on once it goes on.
 async fn plt_24_a_worker_waits_for_a_migration_by_another_process(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let worker = tokio::spawn(open_without_migrations(&place, Duration::from_secs(60)));
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(!worker.is_finished(), "the worker waits for the schema");
@@ -151,7 +151,7 @@ async fn plt_24_a_worker_waits_for_a_migration_by_another_process(t: &Bench) {
 
 /// PLT-24: no process migrates.
 async fn plt_24_a_worker_gives_up_when_no_process_migrates(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let began = monotonic();
     let opened = open_without_migrations(&place, Duration::from_millis(300)).await;
     refused(opened.map(drop), "no process migrated it within 300ms; run `punctual migrate`");
@@ -163,7 +163,7 @@ async fn plt_24_a_worker_gives_up_when_no_process_migrates(t: &Bench) {
 /// PLT-24: a newer schema, or one of before the baseline, is no reason to wait.
 async fn plt_24_a_schema_that_no_migration_mends_is_refused_at_once(t: &Bench) {
     for (version, said) in [(999, "use a newer punctual"), (18, "start with an empty database")] {
-        let place = Place::migrated(t.backend).await.unwrap();
+        let place = TestDatabase::migrated(t.backend).await.unwrap();
         let table = match t.backend {
             Backend::Sqlite => "punctual_migration",
             Backend::Postgres => "punctual.migration",
@@ -177,9 +177,9 @@ async fn plt_24_a_schema_that_no_migration_mends_is_refused_at_once(t: &Bench) {
 
 /// PLT-24: also printable as SQL.
 async fn plt_24_the_printed_sql_makes_the_same_schema(t: &Bench) {
-    let by_hand = Place::empty(t.backend).await.unwrap();
+    let by_hand = TestDatabase::empty(t.backend).await.unwrap();
     by_hand.sql(&[print(dialect(t.backend), Components::ALL)]).await.unwrap();
-    let by_itself = Place::migrated(t.backend).await.unwrap();
+    let by_itself = TestDatabase::migrated(t.backend).await.unwrap();
     assert_eq!(schema(&by_hand).await, schema(&by_itself).await);
     let store = Store::open(by_hand.url(), 2).unwrap();
     assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
@@ -193,7 +193,7 @@ async fn plt_24_the_schema_is_the_one_on_file(t: &Bench) {
         Backend::Postgres => "schema.postgres.sql",
     };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("migrations").join(name);
-    let place = Place::migrated(t.backend).await.unwrap();
+    let place = TestDatabase::migrated(t.backend).await.unwrap();
     let now = schema(&place).await;
     if std::env::var_os("PUNCTUAL_WRITE_SCHEMA").is_some() {
         std::fs::write(&path, &now).unwrap();
@@ -212,21 +212,21 @@ const fn dialect(backend: Backend) -> Dialect {
 const TITLE: &str = "-- What all migrations add up to, for reading. A test keeps it so; nobody runs it.\n";
 
 /// Everything that the database says of the schema.
-pub async fn schema(place: &Place) -> String {
+pub async fn schema(place: &TestDatabase) -> String {
     match place.backend() {
         Backend::Sqlite => sqlite_schema(place).await,
         Backend::Postgres => postgres_schema(place).await,
     }
 }
 
-async fn sqlite_schema(place: &Place) -> String {
+async fn sqlite_schema(place: &TestDatabase) -> String {
     let sql = "select sql || ';' from sqlite_master where sql is not null \
         and name not like 'sqlite%' order by tbl_name, type <> 'table', name";
     let rows = place.sql(&[sql.to_owned()]).await.unwrap();
     format!("{TITLE}\n{}\n", first_column(&rows[0]).join("\n\n"))
 }
 
-async fn postgres_schema(place: &Place) -> String {
+async fn postgres_schema(place: &TestDatabase) -> String {
     let parts = [TABLES, INDEXES, FUNCTIONS, TRIGGERS].map(str::to_owned);
     let rows = place.sql(&parts).await.unwrap();
     let texts = |rows: &Rows| first_column(rows).join("\n");

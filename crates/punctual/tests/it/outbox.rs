@@ -5,7 +5,7 @@ pub mod hosts;
 use hosts::{End, Host, ORDERS};
 use punctual::queue::outbox;
 use punctual::queue::outbox::EnqueueBatch;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{
     ClockMode, Engine, EnqueueOutcome, Error, Message, MessageId, NewMessage, Tenant, Timestamp, Work,
@@ -53,7 +53,7 @@ on_every_host! {
 
 /// A place with the host's own table, and what a handler for `orders` saw there.
 struct Shop {
-    place: Place,
+    place: TestDatabase,
     host: Host,
     engine: Engine,
     seen: Arc<Mutex<Vec<Message>>>,
@@ -61,7 +61,7 @@ struct Shop {
 
 impl Shop {
     async fn open(host: Host) -> Self {
-        let place = Place::migrated(host.backend()).await.unwrap();
+        let place = TestDatabase::migrated(host.backend()).await.unwrap();
         place.sql(&[ORDERS.to_owned()]).await.unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let recorder = Arc::clone(&seen);
@@ -280,7 +280,7 @@ async fn plt_12_the_manual_clock_decides(host: Host) {
 /// PLT-12: the handler starts at once. On PostgreSQL the commit itself tells, and whoever
 /// listens hears it; on SQLite the host does.
 async fn plt_12_a_commit_wakes_the_engine(host: Host) {
-    let place = Place::empty(host.backend()).await.unwrap();
+    let place = TestDatabase::empty(host.backend()).await.unwrap();
     place.sql(&[ORDERS.to_owned()]).await.unwrap();
     let (told, mut handled) = mpsc::unbounded_channel();
     let engine = Engine::builder(place.url())

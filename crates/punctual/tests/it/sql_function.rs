@@ -331,7 +331,8 @@ async fn plt_13_only_what_is_due_soon_notifies() {
 #[tokio::test]
 #[ignore = "slow"]
 async fn plt_13_a_message_wakes_its_handler() {
-    let place = punctual::testing::place::Place::empty(punctual::testing::Backend::Postgres).await.unwrap();
+    let place =
+        punctual::testing::place::TestDatabase::empty(punctual::testing::Backend::Postgres).await.unwrap();
     let (tell, mut told) = tokio::sync::mpsc::channel(8);
     let handler = move |work: Work| {
         let tell = tell.clone();

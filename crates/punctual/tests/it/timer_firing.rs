@@ -5,7 +5,7 @@ use punctual::base::id::MessageId;
 use punctual::queue::rules::timer::TimerStatus;
 use punctual::queue::store::timers::TimerFilter;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Engine, NewTimer, Timestamp, Work};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -151,8 +151,8 @@ type Fired = (usize, i64);
 
 /// A running engine on the system clock, and what its timers' handler sees: which, and how
 /// many microseconds after its time.
-async fn running(backend: Backend) -> (Place, Engine, UnboundedReceiver<Fired>) {
-    let place = Place::empty(backend).await.unwrap();
+async fn running(backend: Backend) -> (TestDatabase, Engine, UnboundedReceiver<Fired>) {
+    let place = TestDatabase::empty(backend).await.unwrap();
     let (tell, told) = unbounded_channel();
     let handler = move |work: Work| {
         let late = host_now().as_micros() - work.due_at.as_micros();
@@ -210,7 +210,7 @@ async fn all_at_once(backend: Backend) {
 }
 
 async fn many_of_very_many(backend: Backend) {
-    let place = Place::empty(backend).await.unwrap();
+    let place = TestDatabase::empty(backend).await.unwrap();
     let engine = Engine::builder(place.url()).open().await.unwrap();
     for first in (0..200_000).step_by(10_000) {
         let timers = (first..first + 10_000).map(|n| {

@@ -8,7 +8,7 @@ use punctual::base::id::MessageId;
 use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::database::store::Store;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use std::path::PathBuf;
 
 /// Tables without a wall. A claim is of many tenants and holds numbers only; the rest is nobody's.
@@ -140,8 +140,8 @@ async fn ntf_23_a_connection_forgets_whom_it_served() {
 }
 
 /// A database that an ordinary role owns, and the address for that role.
-async fn owned_by(login: &str, options: &str) -> (Place, String) {
-    let place = Place::empty(Backend::Postgres).await.unwrap();
+async fn owned_by(login: &str, options: &str) -> (TestDatabase, String) {
+    let place = TestDatabase::empty(Backend::Postgres).await.unwrap();
     let (server, database) = place.url().rsplit_once('/').unwrap();
     let make = format!("create role {login} login {options}");
     place.sql(&[make, format!("alter database {database} owner to {login}")]).await.unwrap();
@@ -168,7 +168,7 @@ async fn ntf_23_an_owner_who_may_make_roles_has_the_wall() {
     works(&store).await;
 }
 
-async fn granted_later(place: &Place, store: &Store, login: &str) -> bool {
+async fn granted_later(place: &TestDatabase, store: &Store, login: &str) -> bool {
     place.sql(&[format!("grant punctual_tenant to {login}")]).await.unwrap();
     assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
     store.wall_stands().await.unwrap().unwrap()

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 use super::process::{Place, Run};
-use punctual_bench::cluster::{Cluster, Options};
+use punctual_bench::cluster::{Cluster, ClusterOptions};
 use punctual_bench::database::Database;
 use serde_json::Value;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn plt_25_health_and_doctor_name_what_is_gone_on_sqlite() {
 /// PLT-25
 #[test]
 fn plt_25_health_and_doctor_name_what_is_gone_on_postgres() {
-    let cluster = std::sync::Arc::new(Cluster::start(&Options::fast()).unwrap());
+    let cluster = std::sync::Arc::new(Cluster::start(&ClusterOptions::fast()).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     named_when_gone(&Place::new(), &cluster.url("postgres"), "punctual.", |sql| {
         runtime.block_on(async {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "test code")]
 
 use super::process::{Place, Run};
-use punctual_bench::cluster::{Cluster, Options};
+use punctual_bench::cluster::{Cluster, ClusterOptions};
 use punctual_bench::database::Database;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -173,7 +173,7 @@ fn a_taken_port_is_refused_before_the_database_is_touched() {
 /// PLT-24: a database with a newer schema is refused by every command that would use it.
 #[test]
 fn plt_24_a_newer_schema_is_refused() {
-    let cluster = std::sync::Arc::new(Cluster::start(&Options::fast()).unwrap());
+    let cluster = std::sync::Arc::new(Cluster::start(&ClusterOptions::fast()).unwrap());
     let place = Place::new();
     let url = cluster.url("postgres");
     assert_eq!(place.command(&["migrate", "--database", &url]).said().code, 0);
@@ -328,7 +328,7 @@ fn plt_27_a_role_runs_its_own_loops() {
 /// see the same queues, and end well.
 #[test]
 fn plt_27_many_instances_share_one_postgres() {
-    let cluster = Cluster::start(&Options::fast()).unwrap();
+    let cluster = Cluster::start(&ClusterOptions::fast()).unwrap();
     let place = Place::new();
     let url = cluster.url("postgres");
     let start = |role: &str| {
@@ -372,7 +372,7 @@ fn plt_27_many_instances_share_one_postgres() {
 /// PRD-17: two processes on one PostgreSQL database share its manual clock, whoever moves it.
 #[test]
 fn prd_17_two_processes_share_a_manual_clock() {
-    let cluster = Cluster::start(&Options::fast()).unwrap();
+    let cluster = Cluster::start(&ClusterOptions::fast()).unwrap();
     let (place, url, key) = (Place::new(), cluster.url("postgres"), "k".repeat(40));
     let bearer = format!("authorization: Bearer {key}\r\n");
     let start = || {

@@ -51,11 +51,11 @@ pub fn run(connection: &Connection, batch: &EnqueueBatch) -> Result<Vec<EnqueueO
 fn write(connection: &Connection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for (n, statement) in batch.statements(Dialect::Sqlite).iter().enumerate() {
-        let rows = rows(connection, statement, if n == 0 { read_written } else { unread })?;
+        let rows = rows(connection, statement, if n == 0 { read_inserted_message } else { unread })?;
         written.extend(rows);
     }
     let known = match batch.duplicates(Dialect::Sqlite, &written) {
-        Some(statement) => rows(connection, &statement, read_known)?,
+        Some(statement) => rows(connection, &statement, read_admitted_id)?,
         None => Vec::new(),
     };
     batch.outcome(&written, &known)
@@ -86,7 +86,7 @@ fn value(param: &Param) -> &dyn ToSql {
     }
 }
 
-fn read_written(row: &Row<'_>) -> rusqlite::Result<InsertedMessage> {
+fn read_inserted_message(row: &Row<'_>) -> rusqlite::Result<InsertedMessage> {
     Ok(InsertedMessage { id: row.get(0)?, source: row.get(1)?, external_id: row.get(2)? })
 }
 
@@ -94,7 +94,7 @@ fn unread(_: &Row<'_>) -> rusqlite::Result<InsertedMessage> {
     Err(rusqlite::Error::ExecuteReturnedResults)
 }
 
-fn read_known(row: &Row<'_>) -> rusqlite::Result<AdmittedId> {
+fn read_admitted_id(row: &Row<'_>) -> rusqlite::Result<AdmittedId> {
     Ok(AdmittedId {
         source: row.get(0)?,
         external_id: row.get(1)?,

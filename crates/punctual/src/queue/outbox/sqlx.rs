@@ -27,11 +27,11 @@ macro_rules! statements_of {
             Ok(if own { rows.map_err(commit_failure) } else { rows }?.len())
         }
 
-        fn read_written(row: &$row) -> Result<InsertedMessage, SqlxError> {
+        fn read_inserted_message(row: &$row) -> Result<InsertedMessage, SqlxError> {
             Ok(InsertedMessage { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
         }
 
-        fn read_known(row: &$row) -> Result<AdmittedId, SqlxError> {
+        fn read_admitted_id(row: &$row) -> Result<AdmittedId, SqlxError> {
             Ok(AdmittedId {
                 source: row.try_get(0)?,
                 external_id: row.try_get(1)?,

@@ -41,10 +41,10 @@ pub async fn run(connection: &mut PgConnection, batch: &EnqueueBatch) -> Result<
 async fn write(connection: &mut PgConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Postgres) {
-        written.extend(rows(connection, statement, read_written).await?);
+        written.extend(rows(connection, statement, read_inserted_message).await?);
     }
     let known = match batch.duplicates(Dialect::Postgres, &written) {
-        Some(statement) => rows(connection, statement, read_known).await?,
+        Some(statement) => rows(connection, statement, read_admitted_id).await?,
         None => Vec::new(),
     };
     batch.outcome(&written, &known)

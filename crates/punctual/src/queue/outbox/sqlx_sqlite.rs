@@ -48,10 +48,10 @@ pub async fn run(connection: &mut SqliteConnection, batch: &EnqueueBatch) -> Res
 async fn write(connection: &mut SqliteConnection, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Sqlite) {
-        written.extend(rows(connection, statement, read_written).await?);
+        written.extend(rows(connection, statement, read_inserted_message).await?);
     }
     let known = match batch.duplicates(Dialect::Sqlite, &written) {
-        Some(statement) => rows(connection, statement, read_known).await?,
+        Some(statement) => rows(connection, statement, read_admitted_id).await?,
         None => Vec::new(),
     };
     batch.outcome(&written, &known)

@@ -36,10 +36,10 @@ where
 pub async fn run<C: GenericClient + Sync>(client: &C, batch: &EnqueueBatch) -> Result<Vec<EnqueueOutcome>> {
     let mut written = Vec::new();
     for statement in batch.statements(Dialect::Postgres) {
-        written.extend(rows(client, &statement, read_written).await?);
+        written.extend(rows(client, &statement, read_inserted_message).await?);
     }
     let known = match batch.duplicates(Dialect::Postgres, &written) {
-        Some(statement) => rows(client, &statement, read_known).await?,
+        Some(statement) => rows(client, &statement, read_admitted_id).await?,
         None => Vec::new(),
     };
     batch.outcome(&written, &known)
@@ -67,11 +67,11 @@ fn value(param: &Param) -> (&(dyn ToSql + Sync), Type) {
     }
 }
 
-fn read_written(row: &Row) -> Result<InsertedMessage, tokio_postgres::Error> {
+fn read_inserted_message(row: &Row) -> Result<InsertedMessage, tokio_postgres::Error> {
     Ok(InsertedMessage { id: row.try_get(0)?, source: row.try_get(1)?, external_id: row.try_get(2)? })
 }
 
-fn read_known(row: &Row) -> Result<AdmittedId, tokio_postgres::Error> {
+fn read_admitted_id(row: &Row) -> Result<AdmittedId, tokio_postgres::Error> {
     Ok(AdmittedId {
         source: row.try_get(0)?,
         external_id: row.try_get(1)?,

@@ -20,7 +20,7 @@ fn gone_within(folder: &Path, limit: Duration) -> bool {
 
 #[test]
 fn starts_and_leaves_nothing_when_dropped() -> Result {
-    let cluster = Cluster::start(&Options::fast())?;
+    let cluster = Cluster::start(&ClusterOptions::fast())?;
     let (folder, port) = (cluster.folder().to_owned(), cluster.port);
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     drop(cluster);
@@ -31,9 +31,9 @@ fn starts_and_leaves_nothing_when_dropped() -> Result {
 
 #[test]
 fn comes_back_after_a_restart_and_leaves_nothing_then() -> Result {
-    let cluster = Cluster::start(&Options::fast())?;
+    let cluster = Cluster::start(&ClusterOptions::fast())?;
     let (folder, port) = (cluster.folder().to_owned(), cluster.port);
-    for how in [Shutdown::Fast, Shutdown::Immediate] {
+    for how in [ShutdownMode::Fast, ShutdownMode::Immediate] {
         cluster.restart(how)?;
         assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
@@ -45,7 +45,7 @@ fn comes_back_after_a_restart_and_leaves_nothing_then() -> Result {
 
 #[test]
 fn says_why_the_server_did_not_start() {
-    let mut options = Options::fast();
+    let mut options = ClusterOptions::fast();
     options.settings.push(("no_such_setting".into(), "1".into()));
     let words = Cluster::start(&options).map(|_| ()).map_err(|error| error.to_string());
     assert!(words.is_err_and(|words| words.contains("no_such_setting")));
@@ -78,7 +78,7 @@ fn holds_a_cluster_if_asked() -> Result {
     if env::var_os(HOLD).is_none() {
         return Ok(());
     }
-    let cluster = Cluster::start(&Options::fast())?;
+    let cluster = Cluster::start(&ClusterOptions::fast())?;
     let start = monotonic();
     println!("folder={}", cluster.folder().display());
     while start.elapsed() < Duration::from_secs(60) {

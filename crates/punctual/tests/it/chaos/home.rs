@@ -4,12 +4,12 @@ use super::disk::SmallDisk;
 use super::injector::Injection;
 use super::tally::Tally;
 use punctual::database::postgres::direct::DirectConnection;
-use punctual::testing::cluster::{Cluster, Options};
-use punctual::testing::place::Place;
+use punctual::testing::cluster::{Cluster, ClusterOptions};
+use punctual::testing::place::TestDatabase;
 
 /// Where the database is.
 pub enum Home {
-    File(Place),
+    File(TestDatabase),
     Server { cluster: Cluster, url: String, disk: Option<SmallDisk> },
 }
 
@@ -24,7 +24,7 @@ impl Home {
 
 /// A server of one's own, whose answered commits survive its crash (not the machine's).
 pub async fn server(small_disk: bool, tally: &mut Tally) -> Home {
-    let mut options = Options::fast();
+    let mut options = ClusterOptions::fast();
     let settings =
         [("synchronous_commit", "on"), ("shared_buffers", "32MB"), ("track_commit_timestamp", "on")];
     for (name, value) in settings {

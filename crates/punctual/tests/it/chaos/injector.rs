@@ -5,7 +5,7 @@ use super::proxy::Link;
 use super::world::World;
 use punctual::database::points::CrashPoint;
 use punctual::testing::Backend;
-use punctual::testing::cluster::Shutdown;
+use punctual::testing::cluster::ShutdownMode;
 use std::time::Duration;
 
 /// One thing that is done.
@@ -134,8 +134,8 @@ impl World {
                 tokio::time::sleep(FREEZE).await;
                 self.signal(worker, "CONT");
             }
-            Injection::RestartFast => self.restart_server(Shutdown::Fast),
-            Injection::RestartImmediate => self.restart_server(Shutdown::Immediate),
+            Injection::RestartFast => self.restart_server(ShutdownMode::Fast),
+            Injection::RestartImmediate => self.restart_server(ShutdownMode::Immediate),
             Injection::Reset => self.link(anybody).reset(),
             Injection::Swallow => self.with_link(anybody, Link::Swallow).await,
             Injection::Slow => self.with_link(anybody, Link::Slow(SLOW)).await,

@@ -19,8 +19,8 @@ use punctual::database::planted::PlantedBug;
 use punctual::database::points::CrashPoint;
 use punctual::database::postgres::direct::DirectConnection;
 use punctual::testing::Backend;
-use punctual::testing::cluster::Shutdown;
-use punctual::testing::place::{Place, Rows};
+use punctual::testing::cluster::ShutdownMode;
+use punctual::testing::place::{Rows, TestDatabase};
 use punctual::{Engine, Tenant};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl World {
     pub async fn start(setup: Setup) -> Self {
         let mut tally = Tally::default();
         let home = match setup.backend {
-            Backend::Sqlite => Home::File(Place::empty(Backend::Sqlite).await.unwrap()),
+            Backend::Sqlite => Home::File(TestDatabase::empty(Backend::Sqlite).await.unwrap()),
             Backend::Postgres => server(setup.small_disk, &mut tally).await,
         };
         let keeper = Engine::builder(home.url()).pool_size(2).open().await.unwrap();
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    pub fn restart_server(&self, how: Shutdown) {
+    pub fn restart_server(&self, how: ShutdownMode) {
         let Home::Server { cluster, .. } = &self.home else { panic!("there is no server") };
         tokio::task::block_in_place(|| cluster.restart(how)).unwrap();
     }

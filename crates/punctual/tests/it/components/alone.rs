@@ -6,7 +6,7 @@ use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, RenewOutco
 use punctual::jobs::store::runs::RunStatus;
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::queue::store::settle::SettleOutcome;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Component, Engine, HandlerError, InboxDelivery, NewJob, NewTimer, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ async fn advance(engine: &Engine, by: Duration) {
 
 /// PLT-27: acquired, renewed, ended, fenced, and deleted long after.
 async fn plt_27_leases_work_alone(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let engine = engine(&place, &[Component::Leases]).await;
     let first = acquired(&engine, "a").await;
     assert!(matches!(acquire(&engine, "b").await, AcquireOutcome::Held(by) if by.owner == "a"));
@@ -64,7 +64,7 @@ async fn plt_27_leases_work_alone(t: &Bench) {
 
 /// PLT-27
 async fn plt_27_an_engine_of_leases_starts_only_its_loops(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let builder = Engine::builder(place.url()).pool_size(2).components(&[Component::Leases]);
     let engine = builder.open().await.unwrap();
     engine.start();
@@ -83,7 +83,7 @@ async fn plt_27_an_engine_of_leases_starts_only_its_loops(t: &Bench) {
 
 /// PLT-27: published, handled, tried again, given up, replayed, cancelled, and pruned.
 async fn plt_27_an_outbox_works_alone(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);
     let handler = move |work: Work| {
@@ -123,7 +123,7 @@ async fn plt_27_an_outbox_works_alone(t: &Bench) {
 
 /// PLT-27
 async fn plt_27_an_inbox_works_alone(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let engine = engine(&place, &[Component::Inbox]).await;
     let mut processed = 0;
     for _ in 0..2 {
@@ -144,7 +144,7 @@ async fn plt_27_an_inbox_works_alone(t: &Bench) {
 
 /// PLT-27
 async fn plt_27_jobs_work_with_their_outbox_alone(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let builder = builder(&place, &[Component::Jobs]).job("hourly", NewJob::new("reports", "0 0 * * * *"));
     let engine = builder.handler("reports", |_: Work| async { Ok(()) }).open().await.unwrap();
     advance(&engine, seconds(2 * 3_600)).await;

@@ -6,7 +6,7 @@ use crate::migrate::schema;
 use punctual::jobs::store::leases::AcquireOutcome;
 use punctual::jobs::store::runs::RunStatus;
 use punctual::testing::Backend;
-use punctual::testing::place::Place;
+use punctual::testing::place::TestDatabase;
 use punctual::{Component, Components, Engine, NewJob, NewTimer, Store, Work};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ cases![
 
 const YEAR: Duration = Duration::from_secs(400 * 86_400);
 
-async fn all_of_it(place: &Place) -> Engine {
+async fn all_of_it(place: &TestDatabase) -> Engine {
     engine(place, &Component::ALL).await
 }
 
@@ -33,7 +33,7 @@ async fn advance(engine: &Engine, by: Duration) {
 
 /// PLT-27
 async fn plt_27_a_database_of_leases_grows_to_all_and_keeps_its_rows(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let leases = engine(&place, &[Component::Leases]).await;
     let hour = seconds(3_600);
     let held = leases.store().acquire_lease(TENANT, "report", "a", hour).await.unwrap();
@@ -61,20 +61,20 @@ async fn plt_27_a_database_of_leases_grows_to_all_and_keeps_its_rows(t: &Bench) 
 
 /// PLT-27: whatever the order in which components come.
 async fn plt_27_growth_makes_the_schema_that_all_at_once_make(t: &Bench) {
-    let grown = Place::empty(t.backend).await.unwrap();
+    let grown = TestDatabase::empty(t.backend).await.unwrap();
     let store = Store::open(grown.url(), 2).unwrap();
     for component in [Component::Leases, Component::Jobs, Component::Inbox, Component::Flows] {
         store.migrate_components(Components::of(&[component])).await.unwrap();
         store.check_schema().await.unwrap();
     }
-    let at_once = Place::migrated(t.backend).await.unwrap();
+    let at_once = TestDatabase::migrated(t.backend).await.unwrap();
     assert_eq!(schema(&grown).await, schema(&at_once).await);
     assert_eq!(store.migrate_components(Components::ALL).await.unwrap().added, Components::NONE);
 }
 
 /// PLT-24, PLT-27
 async fn plt_27_processes_of_different_components_migrate_at_once(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let mut tasks = JoinSet::new();
     for component in Component::ALL.into_iter().chain(Component::ALL) {
         let url = place.url().to_owned();
@@ -96,7 +96,7 @@ async fn plt_27_processes_of_different_components_migrate_at_once(t: &Bench) {
 
 /// PLT-27: it neither takes tables away nor lets history go that is not its own.
 async fn plt_27_an_engine_of_fewer_components_leaves_the_others_alone(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let all = builder(&place, &Component::ALL).handler("t", |_: Work| async { Ok(()) });
     let all = all.open().await.unwrap();
     all.enqueue_one(TENANT, message("t")).await.unwrap();
@@ -118,7 +118,7 @@ async fn plt_27_an_engine_of_fewer_components_leaves_the_others_alone(t: &Bench)
 
 /// PLT-27: the engine of the outbox was opened when there were no jobs, and settles their messages.
 async fn plt_27_an_outbox_that_runs_already_ends_the_runs_of_jobs_that_are_added(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let outbox = builder(&place, &[Component::Outbox]).handler("reports", |_: Work| async { Ok(()) });
     let outbox = outbox.open().await.unwrap();
     outbox.enqueue_one(TENANT, message("reports")).await.unwrap();
@@ -139,7 +139,7 @@ async fn plt_27_an_outbox_that_runs_already_ends_the_runs_of_jobs_that_are_added
 
 /// PLT-27: the pruning of messages goes by what the database has, not by what the process serves.
 async fn plt_27_an_outbox_alone_keeps_messages_that_entries_refer_to(t: &Bench) {
-    let place = Place::empty(t.backend).await.unwrap();
+    let place = TestDatabase::empty(t.backend).await.unwrap();
     let outbox = builder(&place, &[Component::Outbox]).handler("t", |_: Work| async { Ok(()) });
     let outbox = outbox.open().await.unwrap();
     let kept = outbox.enqueue_one(TENANT, message("t")).await.unwrap();
