@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, ClusterOptions};
 use crate::database::Database;
 use crate::machine::Machine;
 use crate::ours::Place;
-use crate::raw_notifications::{BATCH, RawEvent, RawNotifications};
+use crate::raw_notifications::{BATCH, BookingEvent, RawNotifications};
 use crate::report::{Bound, Report, ReportFuture};
 use crate::rounds::rotated;
 use crate::series::Series;
@@ -123,17 +123,17 @@ fn rendering(rounds: usize) -> Result<Series> {
     Ok(series)
 }
 
-fn event(n: usize) -> RawEvent {
+fn event(n: usize) -> BookingEvent {
     let (phone, email) = (format!("+96477{n:08}"), format!("guest{n}@example.com"));
     let payload = json!({"bookingId": format!("booking-{n}"), "listing": "Villa Maya",
         "checkinDate": "2026-12-24",
         "guest": {"name": "Layla", "phone": phone, "email": email, "locale": "en"}, "pad": "x".repeat(100)});
-    RawEvent { entity: format!("booking-{n}"), phone, email, payload: payload.to_string() }
+    BookingEvent { entity: format!("booking-{n}"), phone, email, payload: payload.to_string() }
 }
 
 async fn by_hand(cluster: &Arc<Cluster>, options: NotificationOptions) -> Result<[Duration; 2]> {
     let raw = RawNotifications::new(Database::new(cluster, "by_hand")).await?;
-    let events: Vec<RawEvent> = (0..options.events).map(event).collect();
+    let events: Vec<BookingEvent> = (0..options.events).map(event).collect();
     let emit = raw.emit(&events).await?;
     raw.settle().await?;
     Ok([emit, raw.send(&events, options.connections).await?])

@@ -131,7 +131,7 @@ pub struct RawNotifications {
 
 /// One event, as its columns.
 #[derive(Debug, Clone)]
-pub struct RawEvent {
+pub struct BookingEvent {
     /// What it is about.
     pub entity: String,
     /// Where its first letter goes.
@@ -151,7 +151,7 @@ impl RawNotifications {
     }
 
     /// Writes all events in batches.
-    pub async fn emit(&self, events: &[RawEvent]) -> Result<Duration> {
+    pub async fn emit(&self, events: &[BookingEvent]) -> Result<Duration> {
         let client = self.database.connect().await?;
         let statement = client.prepare(EMIT).await?;
         let begun = Instant::now();
@@ -169,8 +169,8 @@ impl RawNotifications {
     }
 
     /// Turns every event into two logged sends, over so many connections.
-    pub async fn send(&self, events: &[RawEvent], connections: usize) -> Result<Duration> {
-        let events: std::sync::Arc<[RawEvent]> = events.into();
+    pub async fn send(&self, events: &[BookingEvent], connections: usize) -> Result<Duration> {
+        let events: std::sync::Arc<[BookingEvent]> = events.into();
         let mut workers = Vec::with_capacity(connections);
         for _ in 0..connections {
             workers.push(Worker::new(self.database.connect().await?).await?);
@@ -207,7 +207,7 @@ impl Worker {
     }
 
     /// Events first, then letters, until there are none of either: what another worker has files itself.
-    async fn run(self, events: std::sync::Arc<[RawEvent]>) -> Result<usize> {
+    async fn run(self, events: std::sync::Arc<[BookingEvent]>) -> Result<usize> {
         let mut sent = 0;
         loop {
             let filed = self.file_batch(&events).await?;
@@ -220,7 +220,7 @@ impl Worker {
     }
 
     /// Numbers of events are their places in what was emitted, counted from 1.
-    async fn file_batch(&self, events: &[RawEvent]) -> Result<bool> {
+    async fn file_batch(&self, events: &[BookingEvent]) -> Result<bool> {
         let rows = self.client.query(&self.claim_events, &[&i64::try_from(BATCH)?]).await?;
         let Some(first) = rows.first() else { return Ok(false) };
         let claim: i64 = first.try_get(0)?;

@@ -10,6 +10,7 @@ mod requirements;
 mod rooms;
 mod sizes;
 mod sql;
+mod type_names;
 mod workplace;
 
 use std::fmt;
@@ -40,12 +41,13 @@ impl fmt::Display for Finding {
 type Rule = fn(&Repo) -> Vec<Finding>;
 
 /// Every rule by name.
-pub const RULES: [(&str, Rule); 10] = [
+pub const RULES: [(&str, Rule); 11] = [
     ("layers", layers::check),
     ("rooms", rooms::check),
     ("sql", sql::check),
     ("sizes", sizes::check),
     ("names", names::check),
+    ("type names", type_names::check),
     ("panics", panics::check),
     ("requirements", requirements::check),
     ("promises", promises::check),
@@ -120,6 +122,11 @@ mod tests {
     #[test]
     fn files_are_named_after_what_they_hold() {
         hold("names");
+    }
+
+    #[test]
+    fn public_type_names_are_unique_in_their_crate() {
+        hold("type names");
     }
 
     #[test]

@@ -27,14 +27,14 @@ mod sign;
 
 use crate::file::request::{Auth, Content};
 use crate::file::{AddressForm, ProviderFile};
-use crate::known::Known;
+use crate::known::KnownValues;
 use crate::mailbox;
 use crate::node::fill_fields;
 use crate::phone::PhoneNumber;
 use crate::redaction::replace_address;
 use crate::settings::Settings;
 use destination::{ALLOW_HOST, Destinations};
-use judge::{Heard, Judge};
+use judge::{Judge, ProviderResponse};
 use punctual::base::masked::masked;
 use punctual::delivery::run::channel::ChannelResult;
 use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
@@ -76,7 +76,7 @@ impl fmt::Debug for Inner {
 }
 
 /// A request, ready to be sent.
-struct Composed {
+struct ComposedRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
@@ -92,7 +92,7 @@ impl HttpChannel {
         let settings = Settings::new(&file.settings, given)?;
         let destinations = Destinations::new(settings.get(ALLOW_HOST), settings.has_secret());
         let destinations = Arc::new(destinations.map_err(|said| problem(ALLOW_HOST, said))?);
-        let shape = file.request.url.url_shape(&Known::of_settings(&settings), &file.settings);
+        let shape = file.request.url.url_shape(&KnownValues::of_settings(&settings), &file.settings);
         let shape = destinations.parse(&shape).map_err(|said| problem(base_setting(&file), said))?;
         let client = client::build(file.request.timeout, &destinations).map_err(|said| problem("", said))?;
         Ok(Self { inner: Arc::new(Inner { file, settings, client, destinations, shape }) })
@@ -145,7 +145,7 @@ impl Inner {
             .timeout(self.file.request.timeout)
             .body(composed.body);
         let heard = match request.send().await {
-            Ok(answer) => Heard::read(answer).await,
+            Ok(answer) => ProviderResponse::read(answer).await,
             Err(error) => return Err(judge::unanswered(&error, self.file.request.timeout, &clean)),
         };
         heard.judge(&Judge { file: &self.file, settings: &self.settings, clean: &clean })
@@ -165,9 +165,13 @@ impl Inner {
         text
     }
 
-    fn compose(&self, letter: &RenderedMessage, address: Map<String, Value>) -> Result<Composed, String> {
+    fn compose(
+        &self,
+        letter: &RenderedMessage,
+        address: Map<String, Value>,
+    ) -> Result<ComposedRequest, String> {
         let request = &self.file.request;
-        let mut known = Known::new(letter, &self.settings, address);
+        let mut known = KnownValues::new(letter, &self.settings, address);
         let (kind, body) = self.body(&mut known)?;
         let url = self.url(&known)?;
         let mut headers = HeaderMap::new();
@@ -195,12 +199,12 @@ impl Inner {
                 }
             }
         }
-        Ok(Composed { method: request.method.clone(), url, headers, body })
+        Ok(ComposedRequest { method: request.method.clone(), url, headers, body })
     }
 
     /// The URL for a message: the host of the configuration, and the path of the file. A value is encoded as
     /// a part of one segment; one that would be no segment or another (empty, `.`, `..`) is refused.
-    fn url(&self, known: &Known<'_>) -> Result<Url, String> {
+    fn url(&self, known: &KnownValues<'_>) -> Result<Url, String> {
         let text = self.file.request.url.url(known, &self.file.settings);
         let url = self.destinations.parse(&text).map_err(|said| format!("the provider's address {said}"))?;
         if !same_place(&self.shape, &url) {
@@ -211,7 +215,7 @@ impl Inner {
         Ok(url)
     }
 
-    fn body(&self, known: &mut Known<'_>) -> Result<(&'static str, Vec<u8>), String> {
+    fn body(&self, known: &mut KnownValues<'_>) -> Result<(&'static str, Vec<u8>), String> {
         let body = self.file.request.bodies.iter().find(|body| body.fits(known));
         let Some(body) = body else {
             return Err("the letter lacks what this provider needs, such as its own template".into());

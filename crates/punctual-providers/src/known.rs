@@ -66,14 +66,14 @@ impl Names<'_> {
 }
 
 /// What is known of one letter.
-pub(crate) struct Known<'a> {
+pub(crate) struct KnownValues<'a> {
     own: Value,
     payload: &'a Value,
     /// The name and the value of the present item, within a list.
     item: Option<(String, Value)>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownValues<'a> {
     /// What a letter and a channel's settings give. `address` has the names that begin with `to`.
     pub(crate) fn new(letter: &'a RenderedMessage, settings: &Settings, address: Map<String, Value>) -> Self {
         let language = letter.locale.split(['-', '_']).next().unwrap_or_default();
@@ -100,10 +100,10 @@ impl<'a> Known<'a> {
     }
 
     /// What the settings alone give.
-    pub(crate) fn of_settings(settings: &Settings) -> Known<'static> {
+    pub(crate) fn of_settings(settings: &Settings) -> KnownValues<'static> {
         let given: Map<String, Value> =
             settings.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        Known { own: json!({"setting": given}), payload: &Value::Null, item: None }
+        KnownValues { own: json!({"setting": given}), payload: &Value::Null, item: None }
     }
 
     /// The same, within a list.
@@ -201,7 +201,7 @@ impl Text {
     }
 
     /// The text, with values as they are.
-    pub(crate) fn render(&self, known: &Known<'_>) -> String {
+    pub(crate) fn render(&self, known: &KnownValues<'_>) -> String {
         match &self.whole {
             Some(name) => known.text(name),
             None => self.fill(|name| known.text(name), TextTarget::Text),
@@ -209,17 +209,17 @@ impl Text {
     }
 
     /// The text in one line.
-    pub(crate) fn line(&self, known: &Known<'_>) -> String {
+    pub(crate) fn line(&self, known: &KnownValues<'_>) -> String {
         self.fill(|name| known.text(name), TextTarget::Line)
     }
 
     /// The text as a URL: values are percent-encoded, but for settings that are addresses themselves.
-    pub(crate) fn url(&self, known: &Known<'_>, settings: &[Setting]) -> String {
+    pub(crate) fn url(&self, known: &KnownValues<'_>, settings: &[Setting]) -> String {
         self.fill(|name| url_value(name, known, settings), TextTarget::Text)
     }
 
     /// The URL with one word in place of everything that a message brings.
-    pub(crate) fn url_shape(&self, known: &Known<'_>, settings: &[Setting]) -> String {
+    pub(crate) fn url_shape(&self, known: &KnownValues<'_>, settings: &[Setting]) -> String {
         let value = |name: &str| match name.starts_with("setting.") {
             true => url_value(name, known, settings),
             false => "x".to_owned(),
@@ -234,7 +234,7 @@ impl Text {
     }
 }
 
-fn url_value(name: &str, known: &Known<'_>, settings: &[Setting]) -> String {
+fn url_value(name: &str, known: &KnownValues<'_>, settings: &[Setting]) -> String {
     let text = known.text(name);
     let setting = name.strip_prefix("setting.");
     let is_address = settings.iter().any(|one| one.url && setting == Some(&one.name));

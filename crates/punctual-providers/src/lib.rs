@@ -45,9 +45,9 @@ pub use http::HttpChannel;
 #[cfg(feature = "http")]
 pub use phone::PhoneNumber;
 #[cfg(feature = "http")]
-pub use provider::{AnyChannel, Opened, Provider};
+pub use provider::{AnyChannel, OpenedProvider, Provider};
 #[cfg(feature = "http")]
-pub use receipt::{Callback, Heard, Receipt, ReceiptStatus, Receipts, Refused};
+pub use receipt::{Callback, CallbackError, CallbackOutcome, Receipt, ReceiptStatus, Receipts};
 pub use settings::{Setting, Settings};
 #[cfg(feature = "smtp")]
 pub use smtp::{SmtpChannel, smtp_settings};

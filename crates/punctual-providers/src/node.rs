@@ -11,7 +11,7 @@
 //! | `{ "$merge" = "template.params", "$names" = "VAR{n}", … }` | the other fields, and these |
 //! | `{ "$when" = "template.params", … }` | the other fields, or nothing when the name has no value |
 
-use crate::known::{Known, Names, Text};
+use crate::known::{KnownValues, Names, Text};
 use punctual::Problems;
 use punctual::base::document::{kind, quote};
 use serde_json::{Map, Value};
@@ -63,7 +63,7 @@ impl Node {
     }
 
     /// The value for a letter; nothing when it would be empty.
-    pub(crate) fn fill(&self, known: &mut Known<'_>) -> Option<Value> {
+    pub(crate) fn fill(&self, known: &mut KnownValues<'_>) -> Option<Value> {
         match self {
             Self::Fixed(value) => Some(value.clone()),
             Self::Text(text) => Some(text.render(known)).filter(|text| !text.is_empty()).map(Value::String),
@@ -79,7 +79,7 @@ impl Node {
 }
 
 impl Object {
-    fn fill(&self, known: &mut Known<'_>) -> Option<Value> {
+    fn fill(&self, known: &mut KnownValues<'_>) -> Option<Value> {
         if self.when.as_ref().is_some_and(|name| !known.has(name)) {
             return None;
         }
@@ -93,7 +93,7 @@ impl Object {
 }
 
 /// The fields of an object, filled in.
-pub(crate) fn fill_fields(fields: &[Field], known: &mut Known<'_>) -> Map<String, Value> {
+pub(crate) fn fill_fields(fields: &[Field], known: &mut KnownValues<'_>) -> Map<String, Value> {
     let mut made = Map::new();
     for field in fields {
         match field.node.fill(known) {
@@ -114,7 +114,7 @@ fn empty(node: &Node) -> Value {
     }
 }
 
-fn each(name: &str, node: &Node, known: &mut Known<'_>) -> Option<Value> {
+fn each(name: &str, node: &Node, known: &mut KnownValues<'_>) -> Option<Value> {
     let items: Vec<(String, Value)> = match known.get(name)? {
         Value::Array(items) => items.into_iter().map(|item| (String::new(), item)).collect(),
         Value::Object(fields) => fields.into_iter().collect(),
@@ -128,7 +128,7 @@ fn each(name: &str, node: &Node, known: &mut Known<'_>) -> Option<Value> {
 }
 
 impl Source {
-    fn value(&self, known: &Known<'_>) -> Option<Value> {
+    fn value(&self, known: &KnownValues<'_>) -> Option<Value> {
         match (known.get(&self.name)?, &self.names) {
             (Value::Array(items), Some(names)) => {
                 let named = items

@@ -27,7 +27,7 @@ pub enum Provider {
 
 /// A channel that is ready, and how it hears of its messages.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedProvider {
     /// What sends.
     pub channel: AnyChannel,
     /// What reads callbacks, if the provider makes any.
@@ -69,15 +69,17 @@ impl Provider {
     ///
     /// # Errors
     /// Every setting that cannot be used.
-    pub fn open(&self, given: BTreeMap<String, String>) -> Result<Opened, Problems> {
+    pub fn open(&self, given: BTreeMap<String, String>) -> Result<OpenedProvider, Problems> {
         match self {
             Self::File(file) => {
                 let channel = HttpChannel::new(Arc::clone(file), given)?;
                 let receipts = Receipts::of(file, channel.settings());
-                Ok(Opened { channel: AnyChannel::Http(channel), receipts })
+                Ok(OpenedProvider { channel: AnyChannel::Http(channel), receipts })
             }
             #[cfg(feature = "smtp")]
-            Self::Smtp => Ok(Opened { channel: AnyChannel::Smtp(SmtpChannel::new(given)?), receipts: None }),
+            Self::Smtp => {
+                Ok(OpenedProvider { channel: AnyChannel::Smtp(SmtpChannel::new(given)?), receipts: None })
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ mod verify;
 
 use crate::file::ProviderFile;
 use crate::file::receipt::{Challenge, Event, Format, ReceiptForm};
-use crate::known::{Known, Text};
+use crate::known::{KnownValues, Text};
 use crate::path;
 use crate::settings::Settings;
 use punctual::Timestamp;
@@ -53,7 +53,7 @@ impl<'a> Callback<'a> {
 
 /// What came of a callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum CallbackOutcome {
     /// News, perhaps none; answer 200.
     Receipts(Vec<Receipt>),
     /// The provider wants to see this before it sends news; answer 200 with it.
@@ -67,7 +67,7 @@ pub enum Heard {
 
 /// Why a callback was not heard. Nothing of it may be believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CallbackError {
     /// It does not prove who sent it; answer 401.
     Unproved(String),
     /// It cannot be read; answer 400.
@@ -94,7 +94,7 @@ impl Receipts {
     ///
     /// # Errors
     /// Why it is not heard.
-    pub fn hear(&self, callback: &Callback<'_>) -> Result<Heard, Refused> {
+    pub fn hear(&self, callback: &Callback<'_>) -> Result<CallbackOutcome, CallbackError> {
         self.hear_at(callback, host_now())
     }
 
@@ -102,9 +102,16 @@ impl Receipts {
     ///
     /// # Errors
     /// Why it is not heard.
-    pub fn hear_at(&self, callback: &Callback<'_>, came_at: Timestamp) -> Result<Heard, Refused> {
+    pub fn hear_at(
+        &self,
+        callback: &Callback<'_>,
+        came_at: Timestamp,
+    ) -> Result<CallbackOutcome, CallbackError> {
         if callback.body.len() > CALLBACK_BYTES_MAX {
-            return Err(Refused::Unreadable(format!("is larger than {} KiB", CALLBACK_BYTES_MAX / 1024)));
+            return Err(CallbackError::Unreadable(format!(
+                "is larger than {} KiB",
+                CALLBACK_BYTES_MAX / 1024
+            )));
         }
         if let (Some(Challenge::Query { token, token_query, answer_query }), "GET") =
             (&self.form.challenge, callback.method)
@@ -117,10 +124,10 @@ impl Receipts {
             && let Some(code) = path::at(&body, path).and_then(path::text)
         {
             let body = json!({field.as_str(): code}).to_string();
-            return Ok(Heard::Answer { body, content_type: "application/json" });
+            return Ok(CallbackOutcome::Answer { body, content_type: "application/json" });
         }
         let events = self.form.events.iter();
-        Ok(Heard::Receipts(
+        Ok(CallbackOutcome::Receipts(
             events.flat_map(|event| self.read(event, &body, signed_at)).take(RECEIPTS_MAX).collect(),
         ))
     }
@@ -131,30 +138,33 @@ impl Receipts {
         token: &Text,
         token_query: &str,
         answer_query: &str,
-    ) -> Result<Heard, Refused> {
+    ) -> Result<CallbackOutcome, CallbackError> {
         let secret = self.secret(token)?;
         let given = callback.query(token_query).unwrap_or_default();
         if !verify::same(given.as_bytes(), secret.as_bytes()) {
-            return Err(Refused::Unproved(format!("`{token_query}` is not the token of this channel")));
+            return Err(CallbackError::Unproved(format!("`{token_query}` is not the token of this channel")));
         }
         let body = callback.query(answer_query).unwrap_or_default().into_owned();
-        Ok(Heard::Answer { body, content_type: "text/plain" })
+        Ok(CallbackOutcome::Answer { body, content_type: "text/plain" })
     }
 
     /// A secret of the settings; without one nothing can be verified.
-    fn secret(&self, text: &Text) -> Result<String, Refused> {
-        let secret = text.render(&Known::of_settings(&self.settings));
+    fn secret(&self, text: &Text) -> Result<String, CallbackError> {
+        let secret = text.render(&KnownValues::of_settings(&self.settings));
         if secret.is_empty() {
             let names: Vec<&str> = text.names().filter_map(|name| name.strip_prefix("setting.")).collect();
-            return Err(Refused::NotSetUp(format!("set `{}` to hear this provider", names.join("`, `"))));
+            return Err(CallbackError::NotSetUp(format!(
+                "set `{}` to hear this provider",
+                names.join("`, `")
+            )));
         }
         Ok(secret)
     }
 
-    fn body(&self, bytes: &[u8]) -> Result<Value, Refused> {
+    fn body(&self, bytes: &[u8]) -> Result<Value, CallbackError> {
         match self.form.format {
             Format::Json => serde_json::from_slice(bytes)
-                .map_err(|_| Refused::Unreadable("the body is not JSON".to_owned())),
+                .map_err(|_| CallbackError::Unreadable("the body is not JSON".to_owned())),
             Format::Form => {
                 let pairs = form_urlencoded::parse(bytes);
                 let fields: Map<String, Value> =

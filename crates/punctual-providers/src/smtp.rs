@@ -22,12 +22,12 @@ use crate::CALL_TIMEOUT_MAX;
 use crate::mailbox;
 use crate::redaction::replace_address;
 use crate::settings::{Setting, Settings};
-use connection::{Connections, Failed, Relay, Tls};
+use connection::{Connections, MailFailure, Relay, Tls};
 use lettre::Address;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
-use message::{Composed, Sender};
+use message::{ComposedMail, Sender};
 use punctual::base::clock;
 use punctual::base::{duration, masked};
 use punctual::delivery::run::channel::ChannelResult;
@@ -127,26 +127,27 @@ impl Inner {
                 let answer = Some(clean(answer)).filter(|answer| !answer.is_empty());
                 Ok(AcceptedMessage { message_id: Some(composed.message_id), answer })
             }
-            Err(Failed::Transient(error)) => {
+            Err(MailFailure::Transient(error)) => {
                 Err(SendError::Transient { error: clean(error), retry_after: None })
             }
-            Err(Failed::Permanent(error)) => Err(SendError::Permanent { error: clean(error) }),
-            Err(Failed::Unknown(error)) => Err(SendError::NoAnswer { error: clean(error) }),
+            Err(MailFailure::Permanent(error)) => Err(SendError::Permanent { error: clean(error) }),
+            Err(MailFailure::Unknown(error)) => Err(SendError::NoAnswer { error: clean(error) }),
         }
     }
 
     /// Up to the text, then the text: only what happens from there on is in doubt.
-    async fn deliver(&self, composed: &Composed) -> Result<String, Failed> {
+    async fn deliver(&self, composed: &ComposedMail) -> Result<String, MailFailure> {
         let started = clock::monotonic();
         let limit = self.timeout;
         let ready = tokio::time::timeout(limit, self.connections.ready(composed)).await;
-        let late = || Failed::Transient(format!("the relay was not ready for the text within {limit:?}"));
+        let late =
+            || MailFailure::Transient(format!("the relay was not ready for the text within {limit:?}"));
         let mut connection = ready.map_err(|_| late())??;
         let left = limit.saturating_sub(started.elapsed());
         let answered = tokio::time::timeout(left, connection.text(&composed.text)).await;
-        let silent = || Failed::Unknown(format!("no answer within {limit:?}; it may have been sent"));
+        let silent = || MailFailure::Unknown(format!("no answer within {limit:?}; it may have been sent"));
         let answer = answered.map_err(|_| silent())?;
-        if !matches!(answer, Err(Failed::Unknown(_))) {
+        if !matches!(answer, Err(MailFailure::Unknown(_))) {
             self.connections.keep(connection);
         }
         answer

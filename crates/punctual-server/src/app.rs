@@ -2,7 +2,7 @@
 //! `cli::serve`.
 
 use crate::http::api::waiting::WaitingClaims;
-use crate::http::visitor::Public;
+use crate::http::visitor::PublicLimits;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
 use punctual::base::clock::{Monotonic, monotonic};
@@ -15,12 +15,12 @@ pub struct App {
     /// The engine.
     pub engine: Engine,
     /// Settings that requests depend on.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<AppSettings>,
 }
 
 /// Settings that requests depend on.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub struct AppSettings {
     /// A key with all rights in all tenants.
     pub root_key: Option<String>,
     /// Whether the manual clock and its routes are on.
@@ -34,15 +34,15 @@ pub struct Settings {
     /// What this process does.
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.
-    pub public: Public,
+    pub public: PublicLimits,
     /// The claims that wait for work.
     pub waiting: WaitingClaims,
     /// Who hears the callbacks of providers.
     pub webhooks: Webhooks,
     /// When it began.
-    pub started: Started,
+    pub started: StartTime,
     /// Whether this process is about to end.
-    pub stopping: Stopping,
+    pub stopping: StopNotice,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
 }
@@ -86,9 +86,9 @@ impl Role {
 
 /// The moment at which a process began.
 #[derive(Clone, Copy, Debug)]
-pub struct Started(pub Monotonic);
+pub struct StartTime(pub Monotonic);
 
-impl Default for Started {
+impl Default for StartTime {
     fn default() -> Self {
         Self(monotonic())
     }
@@ -96,9 +96,9 @@ impl Default for Started {
 
 /// Says that the process is about to end, to requests that only wait for something.
 #[derive(Debug, Default)]
-pub struct Stopping(watch::Sender<bool>);
+pub struct StopNotice(watch::Sender<bool>);
 
-impl Stopping {
+impl StopNotice {
     /// From now on nobody should wait any longer.
     pub fn begin(&self) {
         self.0.send_replace(true);
@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_is_heard_by_those_who_wait_and_those_who_come_late() {
-        let stopping = Stopping::default();
+        let stopping = StopNotice::default();
         tokio::join!(stopping.begun(), async { stopping.begin() });
         stopping.begun().await;
     }

@@ -35,9 +35,9 @@ mod tick;
 mod timers;
 mod unmoved;
 
-use crate::config::{File, Sources};
+use crate::config::{ConfigFile, SettingSources};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use failure::{Failure, Outcome};
+use failure::{CommandFailure, CommandResult};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,14 +46,14 @@ use std::process::ExitCode;
 #[command(name = "punctual", version, after_help = failure::CODES, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
-    everywhere: Everywhere,
+    everywhere: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
 
 /// What every command takes.
 #[derive(Clone, Debug, clap::Args)]
-struct Everywhere {
+struct GlobalOptions {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
@@ -65,17 +65,17 @@ struct Everywhere {
     config: Option<PathBuf>,
     /// The file's settings.
     #[arg(skip)]
-    file: File,
+    file: ConfigFile,
     /// Which settings are flags, and which come from the environment.
     #[arg(skip)]
-    sources: Sources,
+    sources: SettingSources,
 }
 
-impl Everywhere {
+impl GlobalOptions {
     /// Reads the file. Its database is that of every command but `demo`, which leaves real ones alone.
-    fn with_file(mut self, command: &Command) -> Outcome<Self> {
+    fn with_file(mut self, command: &Command) -> CommandResult<Self> {
         if let Some(path) = self.config.as_deref().filter(|_| !matches!(command, Command::Demo(_))) {
-            self.file = File::read(path)?;
+            self.file = ConfigFile::read(path)?;
             self.database = self.database.or_else(|| self.file.database.clone());
         }
         Ok(self)
@@ -139,7 +139,7 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Measure this machine
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(bench::BenchCommand),
 }
 
 /// Runs the command line.
@@ -149,7 +149,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return misunderstood(&error),
     };
-    let everywhere = Everywhere { sources, ..cli.everywhere };
+    let everywhere = GlobalOptions { sources, ..cli.everywhere };
     let json = everywhere.json;
     match runtime().and_then(|runtime| runtime.block_on(run(cli.command, everywhere))) {
         Ok(code) => code,
@@ -158,12 +158,12 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line, and where each of its values came from.
-fn parse() -> Result<(Cli, Sources), clap::Error> {
+fn parse() -> Result<(Cli, SettingSources), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
-    Ok((Cli::from_arg_matches(&matches)?, Sources::of(&matches)))
+    Ok((Cli::from_arg_matches(&matches)?, SettingSources::of(&matches)))
 }
 
-async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
+async fn run(command: Command, everywhere: GlobalOptions) -> CommandResult<ExitCode> {
     let everywhere = everywhere.with_file(&command)?;
     match command {
         Command::Serve(flags) => serve::run(everywhere, *flags).await?,
@@ -194,12 +194,12 @@ async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
 
 /// Two threads: the engine waits for a database, not for processors, and each thread costs
 /// memory even when it is idle.
-fn runtime() -> Outcome<tokio::runtime::Runtime> {
+fn runtime() -> CommandResult<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| Failure::failed(format!("the runtime cannot be started: {e}")))
+        .map_err(|e| CommandFailure::failed(format!("the runtime cannot be started: {e}")))
 }
 
 /// Help and version are no failures; all else is, also in JSON when that was asked for.
@@ -212,7 +212,7 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
-    Failure::usage(first.trim_start_matches("error: ")).report(true)
+    CommandFailure::usage(first.trim_start_matches("error: ")).report(true)
 }
 
 /// Prints a JSON value, with line ends and indents only for people.

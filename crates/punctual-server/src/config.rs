@@ -11,12 +11,12 @@ mod retention;
 mod root_key;
 mod shown;
 
-pub use file::{CONNECTION_KEYS, ConnectionsFile, File, KEYS, PUBLIC_KEYS, PublicFile};
+pub use file::{CONNECTION_KEYS, ConfigFile, ConnectionsFile, KEYS, PUBLIC_KEYS, PublicFile};
 pub use root_key::{ROOT_KEY_CHARS_MIN, decide as root_key};
-pub use shown::{ShownSetting, Sources, show};
+pub use shown::{EffectiveSetting, SettingSources, show};
 
 use crate::app::{Exposure, Role};
-use crate::cli::failure::{Failure, Outcome};
+use crate::cli::failure::{CommandFailure, CommandResult};
 use crate::http::host::is_loopback;
 use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
@@ -156,7 +156,7 @@ pub struct Config {
     /// The link to a survey, with `{publicId}` in it; this server's own address if `None`.
     pub survey_url: Option<String>,
     /// Ways to reach people.
-    pub channels: channels::Channels,
+    pub channels: channels::ConfiguredChannels,
     /// What needs no key.
     pub public: PublicConfig,
     /// How many connections there may be; what it leaves out follows the descriptors that the process may
@@ -176,19 +176,19 @@ pub struct PublicConfig {
 }
 
 impl PublicConfig {
-    fn decide(file: Option<PublicFile>) -> Outcome<Self> {
+    fn decide(file: Option<PublicFile>) -> CommandResult<Self> {
         let file = file.unwrap_or_default();
         let requests_per_minute = file.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE_DEFAULT);
         if requests_per_minute == 0 {
             let said =
                 "public.requests_per_minute is 0, which lets nobody in; give a large number for no limit";
-            return Err(Failure::usage(said));
+            return Err(CommandFailure::usage(said));
         }
         let url = file.url.map(|url| url.trim_end_matches('/').to_owned());
         if let Some(url) = url.as_ref().filter(|url| !is_address(url)) {
             let said =
                 format!("public.url is `{url}`, but must be an address such as https://notify.example.com");
-            return Err(Failure::usage(said));
+            return Err(CommandFailure::usage(said));
         }
         let trust_forwarded_for = file.trust_forwarded_for.unwrap_or(false);
         Ok(Self { requests_per_minute, trust_forwarded_for, url })
@@ -200,7 +200,11 @@ impl Config {
     ///
     /// # Errors
     /// One sentence about the first setting that cannot be used.
-    pub fn decide(database: Option<String>, flags: Flags, file: (Option<&Path>, File)) -> Outcome<Self> {
+    pub fn decide(
+        database: Option<String>,
+        flags: Flags,
+        file: (Option<&Path>, ConfigFile),
+    ) -> CommandResult<Self> {
         let encryption_keys = encryption_key::decide()?;
         let folder = file.0.map(providers_folder);
         let file = file.1;
@@ -209,7 +213,9 @@ impl Config {
         let stop_limit = flags.stop_limit.or(file.stop_limit);
         let pool_size = flags.pool_size.or(file.pool_size).unwrap_or(POOL_SIZE_DEFAULT);
         if !(2..=1_000).contains(&pool_size) {
-            return Err(Failure::usage(format!("pool_size is {pool_size}, but must be between 2 and 1000")));
+            return Err(CommandFailure::usage(format!(
+                "pool_size is {pool_size}, but must be between 2 and 1000"
+            )));
         }
         let usual = InboxSettings::default();
         let inbox = InboxSettings {
@@ -279,7 +285,7 @@ fn host_of(url: &str) -> &str {
 ///
 /// # Errors
 /// One sentence about what cannot be used.
-pub fn survey_url_of(flags: &Flags, file: &File) -> Outcome<String> {
+pub fn survey_url_of(flags: &Flags, file: &ConfigFile) -> CommandResult<String> {
     let survey_url = flags.survey_url.clone().or_else(|| file.survey_url.clone());
     if let Some(url) = survey_url {
         return Ok(url);
@@ -294,7 +300,7 @@ pub fn survey_url_of(flags: &Flags, file: &File) -> Outcome<String> {
 ///
 /// # Errors
 /// One sentence: it is no duration.
-pub fn inbox_stuck_after_of(flags: &Flags, file: &File) -> Outcome<Duration> {
+pub fn inbox_stuck_after_of(flags: &Flags, file: &ConfigFile) -> CommandResult<Duration> {
     let text = flags.inbox_stuck_after.clone().or_else(|| file.inbox_stuck_after.clone());
     let decided = length("inbox_stuck_after", text)?;
     Ok(decided.unwrap_or_else(|| InboxSettings::default().stuck_after))
@@ -309,8 +315,8 @@ fn providers_folder(config: &Path) -> PathBuf {
 ///
 /// # Errors
 /// One sentence about the first thing that cannot be used.
-pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>)> {
-    let file = File::read(config)?;
+pub fn channels_of(config: &Path) -> CommandResult<(channels::ConfiguredChannels, Option<String>)> {
+    let file = ConfigFile::read(config)?;
     let channels = channels::decide(&file.channels, Some(&providers_folder(config)))?;
     let public = PublicConfig::decide(file.public)?;
     Ok((channels, known_url(&public, file.survey_url.as_deref()).map(str::to_owned)))
@@ -322,10 +328,10 @@ fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Optio
     public.url.as_deref().or_else(surveys)
 }
 
-fn check_connections(file: ConnectionsFile) -> Outcome<ConnectionsFile> {
+fn check_connections(file: ConnectionsFile) -> CommandResult<ConnectionsFile> {
     for (name, value) in [("max", file.max), ("per_address", file.per_address)] {
         if value == Some(0) {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "connections.{name} is 0: set it to 1 or more, or leave it out"
             )));
         }
@@ -333,15 +339,18 @@ fn check_connections(file: ConnectionsFile) -> Outcome<ConnectionsFile> {
     Ok(file)
 }
 
-fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {
-    let read = |text: String| duration::parse(&text).map_err(|e| Failure::usage(format!("{name}: {e}")));
+fn length(name: &str, text: Option<String>) -> CommandResult<Option<Duration>> {
+    let read =
+        |text: String| duration::parse(&text).map_err(|e| CommandFailure::usage(format!("{name}: {e}")));
     text.map(read).transpose()
 }
 
-fn address(text: &str) -> Outcome<SocketAddr> {
+fn address(text: &str) -> CommandResult<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
     found.ok_or_else(|| {
-        Failure::usage(format!("`{text}` is not an address to listen on; write one such as 127.0.0.1:8080"))
+        CommandFailure::usage(format!(
+            "`{text}` is not an address to listen on; write one such as 127.0.0.1:8080"
+        ))
     })
 }
 
@@ -349,13 +358,13 @@ fn address(text: &str) -> Outcome<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn decide(flags: Flags) -> Outcome<Config> {
-        Config::decide(Some("sqlite::memory:".into()), flags, (None, File::default()))
+    fn decide(flags: Flags) -> CommandResult<Config> {
+        Config::decide(Some("sqlite::memory:".into()), flags, (None, ConfigFile::default()))
     }
 
     #[test]
     fn defaults_are_what_the_documentation_says() {
-        let config = Config::decide(None, Flags::default(), (None, File::default())).unwrap();
+        let config = Config::decide(None, Flags::default(), (None, ConfigFile::default())).unwrap();
         assert_eq!(config.database, "sqlite:punctual.db");
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
         assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));

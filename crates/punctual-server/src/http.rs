@@ -27,7 +27,7 @@ pub mod visitor;
 pub mod webhooks;
 
 use crate::app::App;
-use crate::auth::{Guard, Need, pass};
+use crate::auth::{Access, AccessGuard, pass};
 use answers::KeyScope;
 use api::{
     communication_logs, dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases,
@@ -44,7 +44,7 @@ use axum::{Extension, Router};
 use body_limit::BodyLimit;
 use body_room::BodyRoom;
 use dev::{channels, clock, messages};
-use error::Failure;
+use error::RequestFailure;
 use ops::outbox;
 use punctual::access::store::keys::Role;
 use query_schema::QuerySchema;
@@ -72,7 +72,7 @@ pub fn table() -> Vec<Route> {
 /// Messages, queues and what they leave behind.
 #[rustfmt::skip]
 fn of_work() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/events",                                Key(Support), events::publish),
@@ -109,7 +109,7 @@ fn of_work() -> Vec<Route> {
 /// Surveys, the events that trigger them, and what became of each invitation.
 #[rustfmt::skip]
 fn of_surveys() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/surveys",                               Key(Author),  surveys::create),
@@ -138,7 +138,7 @@ fn of_surveys() -> Vec<Route> {
 /// Jobs, timers, leases and the inbox.
 #[rustfmt::skip]
 fn of_time() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("GET /api/jobs",                                   Key(Viewer),  jobs::list),
@@ -177,7 +177,7 @@ fn of_time() -> Vec<Route> {
 /// What people are told, and what it is made from.
 #[rustfmt::skip]
 fn of_words() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("GET /api/message-templates",                      Key(Viewer),  templates::list),
@@ -202,7 +202,7 @@ fn of_words() -> Vec<Route> {
 /// What people were told, and what they are told again.
 #[rustfmt::skip]
 fn of_notifications() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Support, Viewer};
     vec![
         route("GET /api/communication-logs",                     Key(Viewer),  communication_logs::list),
@@ -223,7 +223,7 @@ fn of_notifications() -> Vec<Route> {
 /// Who may be sent what, how and when.
 #[rustfmt::skip]
 fn of_consent() -> Vec<Route> {
-    use Need::Key;
+    use Access::Key;
     use Role::{Admin, Support, Viewer};
     vec![
         route("GET /api/suppressions",                           Key(Viewer),  suppressions::list),
@@ -240,7 +240,7 @@ fn of_consent() -> Vec<Route> {
 /// ([`visitor`]).
 #[rustfmt::skip]
 fn of_visitors() -> Vec<Route> {
-    use Need::Nothing;
+    use Access::Nothing;
     vec![
         route("GET /s/{publicId}",                               Nothing,      visit::show),
         route("POST /s/{publicId}",                              Nothing,      visit::take),
@@ -257,7 +257,7 @@ fn of_visitors() -> Vec<Route> {
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn of_the_house() -> Vec<Route> {
-    use Need::{Key, Metrics, Nothing, Private, Probe};
+    use Access::{Key, Metrics, Nothing, Private, Probe};
     use Role::{Admin, Ops};
     vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
@@ -292,7 +292,7 @@ pub struct Route {
     /// Its method and path.
     pub name: &'static str,
     /// Who may call it.
-    pub need: Need,
+    pub need: Access,
     handler: RouteHandler,
 }
 
@@ -326,7 +326,7 @@ impl Route {
     }
 }
 
-fn route<H, T>(name: &'static str, need: Need, handler: H) -> Route
+fn route<H, T>(name: &'static str, need: Access, handler: H) -> Route
 where
     H: Handler<T, App>,
     T: 'static,
@@ -337,7 +337,7 @@ where
 
 /// All routes, each behind its guard, and what surrounds them.
 pub fn router(app: App) -> Router {
-    let guard = Guard::new(app.clone());
+    let guard = AccessGuard::new(app.clone());
     let mut all = Router::new();
     for route in table() {
         let (method, path) = route.method_and_path();
@@ -350,7 +350,7 @@ pub fn router(app: App) -> Router {
             Some(KeyScope::Link) => run.route_layer(from_fn_with_state(app.clone(), answers::once_for_link)),
         };
         // Strangers add parameters of their own to links, and providers to callbacks.
-        if matches!(route.need, Need::Key(_)) {
+        if matches!(route.need, Access::Key(_)) {
             let schema = QuerySchema::of(route.name);
             run = run.route_layer(from_fn_with_state(schema, query_schema::check));
         }
@@ -368,8 +368,8 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn not_found() -> Failure {
-    Failure::not_found("there is no such path; /docs lists them all")
+async fn not_found() -> RequestFailure {
+    RequestFailure::not_found("there is no such path; /docs lists them all")
 }
 
 async fn wrong_method(path: Option<axum::extract::MatchedPath>) -> impl IntoResponse {

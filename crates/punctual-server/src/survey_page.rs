@@ -22,21 +22,21 @@ mod steps;
 mod tests;
 pub(crate) mod words;
 
-pub use files::File;
+pub use files::PageFile;
 pub use form::{BACK, Form, KEEP};
-pub use steps::Steps;
+pub use steps::SurveySteps;
 
-use frame::{Voice, document, languages};
+use frame::{PageLanguage, document, languages};
 use markup::Markup;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::answers::AnswerProblem;
 use punctual::survey::rules::survey::{Question, Survey};
-use question::Asked;
+use question::AskedQuestion;
 use serde_json::{Map, Value};
 
 /// One step of a survey, as somebody is to see it.
 #[derive(Debug)]
-pub struct Step<'a> {
+pub struct SurveyStep<'a> {
     /// The link that leads here.
     pub public_id: PublicId,
     /// The survey.
@@ -48,7 +48,7 @@ pub struct Step<'a> {
     /// The answers so far, as they were handed in.
     pub answers: &'a Map<String, Value>,
     /// All steps of the path that these answers take.
-    pub steps: &'a Steps<'a>,
+    pub steps: &'a SurveySteps<'a>,
     /// Which of them, from 0.
     pub at: usize,
     /// What is wrong with answers, of this step or any.
@@ -59,7 +59,7 @@ pub struct Step<'a> {
 
 /// A page that asks nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum EndPage {
     /// The answers have just come in.
     Thanks,
     /// They had come in before.
@@ -76,8 +76,8 @@ pub enum End {
 
 /// The page of a step.
 #[must_use]
-pub fn ask(step: &Step<'_>) -> String {
-    let voice = Voice::of(step.survey, step.locale);
+pub fn ask(step: &SurveyStep<'_>) -> String {
+    let voice = PageLanguage::of(step.survey, step.locale);
     let here = step.steps.get(step.at);
     let wrong: Vec<(&Question, &AnswerProblem)> =
         here.iter().filter_map(|question| Some((*question, step.wrong_with(question)?))).collect();
@@ -101,7 +101,7 @@ pub fn ask(step: &Step<'_>) -> String {
     })
 }
 
-impl Step<'_> {
+impl SurveyStep<'_> {
     fn wrong_with(&self, question: &Question) -> Option<&AnswerProblem> {
         self.wrong.iter().find(|(id, _)| *id == question.id).map(|(_, wrong)| wrong)
     }
@@ -116,7 +116,7 @@ impl Step<'_> {
 }
 
 /// How far one is, counted in questions: how many steps are left is not known before the answers are.
-fn progress(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
+fn progress(step: &SurveyStep<'_>, voice: PageLanguage<'_>, out: &mut Markup) {
     if step.at == 0 && !step.steps.may_go_on(0) {
         return;
     }
@@ -130,7 +130,7 @@ fn progress(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
 }
 
 /// Everything that is wrong on this step, at the top, each leading to its field.
-fn problems(wrong: &[(&Question, &AnswerProblem)], voice: Voice<'_>, out: &mut Markup) {
+fn problems(wrong: &[(&Question, &AnswerProblem)], voice: PageLanguage<'_>, out: &mut Markup) {
     if wrong.is_empty() {
         return;
     }
@@ -147,7 +147,7 @@ fn problems(wrong: &[(&Question, &AnswerProblem)], voice: Voice<'_>, out: &mut M
     out.raw("</ul>\n</div>\n");
 }
 
-fn form_of(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
+fn form_of(step: &SurveyStep<'_>, voice: PageLanguage<'_>, out: &mut Markup) {
     out.raw("<form method=\"post\" novalidate autocomplete=\"off\" action=\"");
     step.action(out);
     out.raw("\"");
@@ -157,7 +157,7 @@ fn form_of(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
     out.raw(">\n");
     for question in step.steps.get(step.at) {
         let wrong = step.wrong_with(question);
-        Asked { question, voice, answers: step.answers, wrong }.write(out);
+        AskedQuestion { question, voice, answers: step.answers, wrong }.write(out);
     }
     // The way on comes first: it is what the Enter key presses.
     out.raw("<div class=\"buttons\">\n<button type=\"submit\" class=\"on\">");
@@ -174,16 +174,16 @@ fn form_of(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
 
 /// A page that asks nothing, of a survey if one is known, in the locale that a reader wants.
 #[must_use]
-pub fn end(end: End, survey: Option<&Survey>, locale: &str) -> String {
-    let voice = survey.map_or_else(|| Voice::alone(locale), |survey| Voice::of(survey, locale));
+pub fn end(end: EndPage, survey: Option<&Survey>, locale: &str) -> String {
+    let voice = survey.map_or_else(|| PageLanguage::alone(locale), |survey| PageLanguage::of(survey, locale));
     let ends = &voice.words.ends;
     let ([heading, sentence], mark) = match end {
-        End::Thanks => (ends.thanks, DONE),
-        End::Answered => (ends.answered, DONE),
-        End::Over => (ends.over, CLOSED),
-        End::Unknown => (ends.unknown, CLOSED),
-        End::TooOften => (ends.too_often, CLOSED),
-        End::Trouble => (ends.trouble, CLOSED),
+        EndPage::Thanks => (ends.thanks, DONE),
+        EndPage::Answered => (ends.answered, DONE),
+        EndPage::Over => (ends.over, CLOSED),
+        EndPage::Unknown => (ends.unknown, CLOSED),
+        EndPage::TooOften => (ends.too_often, CLOSED),
+        EndPage::Trouble => (ends.trouble, CLOSED),
     };
     let title = |out: &mut Markup| {
         out.text(heading);

@@ -4,7 +4,7 @@
 //! Arabic; whoever reads another language gets English, marked as such. The address is shown in part only:
 //! a message with the link in it may have been passed on.
 
-use crate::survey_page::frame::{Files, Voice, sheet};
+use crate::survey_page::frame::{PageFiles, PageLanguage, sheet};
 use crate::survey_page::markup::Markup;
 use punctual::base::locale::{language, same};
 use punctual::base::masked::masked;
@@ -16,7 +16,7 @@ pub const UNDO: &str = "undo";
 
 /// What a link is about.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct LinkSubject<'a> {
     /// Whose messages.
     pub address: &'a str,
     /// By which kind of channel.
@@ -29,7 +29,7 @@ pub struct About<'a> {
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LinkStatus {
     /// They are sent.
     Subscribed,
     /// They are sent again.
@@ -43,7 +43,7 @@ pub enum State {
 
 /// What the page says. `{who}`, `{address}` and `{channel}` are filled in.
 #[derive(Debug)]
-struct Words {
+struct UnsubscribeTexts {
     language: &'static str,
     /// The language's own name.
     name: &'static str,
@@ -69,7 +69,7 @@ struct Words {
     whatsapp: &'static str,
 }
 
-const ENGLISH: Words = Words {
+const ENGLISH: UnsubscribeTexts = UnsubscribeTexts {
     language: "en",
     name: "English",
     ask: "Unsubscribe?",
@@ -88,7 +88,7 @@ const ENGLISH: Words = Words {
     whatsapp: "WhatsApp",
 };
 
-const ARABIC: Words = Words {
+const ARABIC: UnsubscribeTexts = UnsubscribeTexts {
     language: "ar",
     name: "العربية",
     ask: "إلغاء الاشتراك؟",
@@ -107,11 +107,11 @@ const ARABIC: Words = Words {
     whatsapp: "واتساب",
 };
 
-const ALL: [Words; 2] = [ENGLISH, ARABIC];
+const ALL: [UnsubscribeTexts; 2] = [ENGLISH, ARABIC];
 /// The survey's files, from where this page stands; without its script.
-const FILES: Files = Files { at: "../s/assets/", script: false };
+const FILES: PageFiles = PageFiles { at: "../s/assets/", script: false };
 
-impl Words {
+impl UnsubscribeTexts {
     fn of(locale: &str) -> &'static Self {
         const { &ALL }
             .iter()
@@ -134,15 +134,15 @@ impl Words {
 
 /// The page of a link.
 #[must_use]
-pub fn page(about: &About<'_>, state: State, locale: &str) -> String {
-    let words = Words::of(locale);
+pub fn page(about: &LinkSubject<'_>, state: LinkStatus, locale: &str) -> String {
+    let words = UnsubscribeTexts::of(locale);
     let of_kind = |one, all| if about.one_kind { one } else { all };
     let (heading, sentence, button) = match state {
-        State::Subscribed => {
+        LinkStatus::Subscribed => {
             (words.ask, of_kind(words.ask_one, words.ask_all), Some(("unsubscribe", words.unsubscribe)))
         }
-        State::Again => (words.again, words.again_both, Some(("unsubscribe", words.unsubscribe))),
-        State::Unsubscribed { undo } => {
+        LinkStatus::Again => (words.again, words.again_both, Some(("unsubscribe", words.unsubscribe))),
+        LinkStatus::Unsubscribed { undo } => {
             (words.done, of_kind(words.done_one, words.done_all), undo.then_some((UNDO, words.undo)))
         }
     };
@@ -159,7 +159,12 @@ pub fn page(about: &About<'_>, state: State, locale: &str) -> String {
 
 /// A sentence with what it is about. Each stands alone, so that a number in an Arabic sentence is not
 /// read backwards.
-fn filled(sentence: &'static str, about: &About<'_>, words: &'static Words, out: &mut Markup) {
+fn filled(
+    sentence: &'static str,
+    about: &LinkSubject<'_>,
+    words: &'static UnsubscribeTexts,
+    out: &mut Markup,
+) {
     for (n, part) in sentence.split('{').enumerate() {
         let (name, rest) = if n == 0 { ("", part) } else { part.split_once('}').unwrap_or(("", part)) };
         match name {
@@ -175,21 +180,21 @@ fn filled(sentence: &'static str, about: &About<'_>, words: &'static Words, out:
 /// The page of a link that nobody has.
 #[must_use]
 pub fn unknown(locale: &str) -> String {
-    let [heading, sentence] = Words::of(locale).unknown;
+    let [heading, sentence] = UnsubscribeTexts::of(locale).unknown;
     plain(locale, heading, sentence)
 }
 
 /// The page for somebody who asks too often.
 #[must_use]
 pub fn too_often(locale: &str) -> String {
-    let [heading, sentence] = Voice::alone(locale).words.ends.too_often;
+    let [heading, sentence] = PageLanguage::alone(locale).words.ends.too_often;
     plain(locale, heading, sentence)
 }
 
 /// The page that says that something broke on our side.
 #[must_use]
 pub fn trouble(locale: &str) -> String {
-    let [heading, sentence] = Voice::alone(locale).words.ends.trouble;
+    let [heading, sentence] = PageLanguage::alone(locale).words.ends.trouble;
     plain(locale, heading, sentence)
 }
 
@@ -201,7 +206,7 @@ fn plain(locale: &str, heading: &'static str, sentence: &'static str) -> String 
 
 /// Writes a page; `rest` goes on within the paragraph.
 fn write(locale: &str, heading: &'static str, rest: impl FnOnce(&mut Markup)) -> String {
-    let voice = Voice::alone(locale);
+    let voice = PageLanguage::alone(locale);
     let title = |out: &mut Markup| {
         out.text(heading);
     };
@@ -213,7 +218,7 @@ fn write(locale: &str, heading: &'static str, rest: impl FnOnce(&mut Markup)) ->
     })
 }
 
-fn languages(voice: Voice<'_>, out: &mut Markup) {
+fn languages(voice: PageLanguage<'_>, out: &mut Markup) {
     out.raw("<header>\n<nav class=\"languages\" aria-label=\"")
         .text(voice.words.languages)
         .raw("\">\n<ul>\n");
@@ -230,18 +235,30 @@ fn languages(voice: Voice<'_>, out: &mut Markup) {
 mod tests {
     use super::*;
 
-    const ABOUT: About<'_> =
-        About { address: "ana@example.org", channel: "email", one_kind: true, tenant: "Acme <& Sons>" };
+    const ABOUT: LinkSubject<'_> =
+        LinkSubject { address: "ana@example.org", channel: "email", one_kind: true, tenant: "Acme <& Sons>" };
 
     /// NTF-18: it asks, does, and takes back, in both languages and both directions, without a script.
     #[test]
     fn ntf_18_the_page_speaks_two_languages_and_has_no_script() {
         let table = [
-            ("en", State::Subscribed, "dir=\"ltr\"", "Unsubscribe?", Some("value=\"unsubscribe\"")),
-            ("ar-IQ", State::Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", Some("value=\"unsubscribe\"")),
-            ("en", State::Unsubscribed { undo: true }, "ltr", "You are unsubscribed", Some("value=\"undo\"")),
-            ("ar", State::Unsubscribed { undo: false }, "rtl", "تم إلغاء اشتراكك", None),
-            ("de", State::Again, "lang=\"en\"", "You are subscribed again", Some("value=\"unsubscribe\"")),
+            ("en", LinkStatus::Subscribed, "dir=\"ltr\"", "Unsubscribe?", Some("value=\"unsubscribe\"")),
+            ("ar-IQ", LinkStatus::Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", Some("value=\"unsubscribe\"")),
+            (
+                "en",
+                LinkStatus::Unsubscribed { undo: true },
+                "ltr",
+                "You are unsubscribed",
+                Some("value=\"undo\""),
+            ),
+            ("ar", LinkStatus::Unsubscribed { undo: false }, "rtl", "تم إلغاء اشتراكك", None),
+            (
+                "de",
+                LinkStatus::Again,
+                "lang=\"en\"",
+                "You are subscribed again",
+                Some("value=\"unsubscribe\""),
+            ),
         ];
         for (locale, state, has, heading, button) in table {
             let page = page(&ABOUT, state, locale);
@@ -267,9 +284,9 @@ mod tests {
 
     #[test]
     fn the_sentence_says_how_much_it_is_about() {
-        let all = About { one_kind: false, channel: "push", ..ABOUT };
-        assert!(page(&ABOUT, State::Subscribed, "en").contains("messages like this one"));
-        assert!(page(&all, State::Subscribed, "en").contains("any messages"));
-        assert!(page(&all, State::Unsubscribed { undo: true }, "en").contains("<bdi>push</bdi>"));
+        let all = LinkSubject { one_kind: false, channel: "push", ..ABOUT };
+        assert!(page(&ABOUT, LinkStatus::Subscribed, "en").contains("messages like this one"));
+        assert!(page(&all, LinkStatus::Subscribed, "en").contains("any messages"));
+        assert!(page(&all, LinkStatus::Unsubscribed { undo: true }, "en").contains("<bdi>push</bdi>"));
     }
 }

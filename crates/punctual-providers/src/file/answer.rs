@@ -28,7 +28,7 @@ pub(crate) struct Response {
 
 /// What an answer comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum OutcomeClass {
     Accepted,
     Transient,
     Permanent,
@@ -41,7 +41,7 @@ pub(crate) struct Rule {
     statuses: Vec<RangeInclusive<u16>>,
     header: Option<(String, Words)>,
     body: Option<(String, Words)>,
-    pub(crate) class: Class,
+    pub(crate) class: OutcomeClass,
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -132,7 +132,7 @@ impl Rule {
     }
 }
 
-impl Class {
+impl OutcomeClass {
     /// What a status means when no rule speaks.
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
@@ -184,20 +184,20 @@ fn read_rule(value: &Value, path: &str, problems: &mut Problems) -> Option<Rule>
         problems.push(part.at("retry_after"), "must be at most 24h: no wait is longer");
     }
     let class = read_class(&part, problems)?;
-    if retry_after.is_some() && class != Class::Transient {
+    if retry_after.is_some() && class != OutcomeClass::Transient {
         problems.push(part.at("retry_after"), "only what is transient is tried again");
     }
     Some(Rule { statuses: statuses.unwrap_or_default(), header, body, class, retry_after })
 }
 
-fn read_class(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<Class> {
+fn read_class(part: &DocumentObject<'_>, problems: &mut Problems) -> Option<OutcomeClass> {
     let known = ["accepted", "transient", "permanent", "unknown"];
     let word = part.need_text("class", "transient, permanent, unknown or accepted", problems)?;
     match word.to_lowercase().as_str() {
-        "accepted" => Some(Class::Accepted),
-        "transient" => Some(Class::Transient),
-        "permanent" => Some(Class::Permanent),
-        "unknown" => Some(Class::Unknown),
+        "accepted" => Some(OutcomeClass::Accepted),
+        "transient" => Some(OutcomeClass::Transient),
+        "permanent" => Some(OutcomeClass::Permanent),
+        "unknown" => Some(OutcomeClass::Unknown),
         other => {
             let said = format!("`{}` is not a class{}", quote(other), hint(other, &known));
             problems.push(part.at("class"), said);

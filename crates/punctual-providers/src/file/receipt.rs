@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiptForm {
     pub(crate) format: Format,
-    pub(crate) verify: Verify,
+    pub(crate) verify: Verification,
     pub(crate) challenge: Option<Challenge>,
     pub(crate) events: Vec<Event>,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Format {
 
 /// How a callback proves who sent it.
 #[derive(Clone, Debug)]
-pub(crate) enum Verify {
+pub(crate) enum Verification {
     /// A keyed digest of the body, in a header; with a timestamp, of that, a dot and the body.
     Hmac { secret: Text, header: String, prefix: String, sha1: bool, base64: bool, stamp: Option<Stamp> },
     /// Twilio's signature over the URL and the form's fields.
@@ -159,7 +159,7 @@ impl Fields<'_, '_> {
     }
 }
 
-fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Verify> {
+fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<Verification> {
     let known = [
         "type",
         "secret",
@@ -177,7 +177,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
     let word = part.need_text("type", "hmac, twilio, ecdsa or token", problems)?;
     let mut fields = Fields { part, names, problems };
     match word {
-        "hmac" => Some(Verify::Hmac {
+        "hmac" => Some(Verification::Hmac {
             secret: fields.text("secret")?,
             header: fields.header("header")?,
             prefix: fields.get("prefix").unwrap_or_default(),
@@ -185,8 +185,8 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
             base64: fields.choice("encoding", ["hex", "base64"]),
             stamp: fields.stamp(),
         }),
-        "twilio" => Some(Verify::Twilio { secret: fields.text("secret")? }),
-        "ecdsa" => Some(Verify::Ecdsa {
+        "twilio" => Some(Verification::Twilio { secret: fields.text("secret")? }),
+        "ecdsa" => Some(Verification::Ecdsa {
             public_key: fields.text("public_key")?,
             header: fields.header("header")?,
             stamp: {
@@ -202,7 +202,7 @@ fn read_verify(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Opt
                     .problems
                     .push("receipt.verify", "needs either `header` or `query`: where the token is");
             }
-            Some(Verify::Token { secret: secret?, header, query })
+            Some(Verification::Token { secret: secret?, header, query })
         }
         other => {
             let said = format!("`{}` is no way to verify{}", quote(other), hint(other, &kinds));

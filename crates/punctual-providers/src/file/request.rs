@@ -1,7 +1,7 @@
 //! The request that sends a letter: `[request]`.
 
 use crate::CALL_TIMEOUT_MAX;
-use crate::known::{Known, Names, Text};
+use crate::known::{KnownValues, Names, Text};
 use crate::node::{Field, Node};
 use crate::settings::Setting;
 use punctual::Problems;
@@ -66,7 +66,7 @@ pub(crate) enum Content {
 
 impl Body {
     /// Whether it is the body for a letter.
-    pub(crate) fn fits(&self, known: &Known<'_>) -> bool {
+    pub(crate) fn fits(&self, known: &KnownValues<'_>) -> bool {
         self.when.as_ref().is_none_or(|name| known.has(name))
     }
 }

@@ -1,7 +1,7 @@
 //! What an answer, or none, comes to.
 
 use crate::file::ProviderFile;
-use crate::file::answer::{Answer, Class, RETRY_AFTER_MAX, RuleMatch};
+use crate::file::answer::{Answer, OutcomeClass, RETRY_AFTER_MAX, RuleMatch};
 use crate::path;
 use crate::settings::Settings;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -22,7 +22,7 @@ const SAID_CHARS_MAX: usize = 300;
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
 /// What was heard of a provider.
-pub(super) struct Heard {
+pub(super) struct ProviderResponse {
     status: u16,
     headers: HeaderMap,
     body: String,
@@ -70,7 +70,7 @@ fn reason(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-impl Heard {
+impl ProviderResponse {
     pub(super) async fn read(mut answer: reqwest::Response) -> Self {
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let (mut bytes, mut partial) = (Vec::new(), None);
@@ -114,18 +114,18 @@ impl Heard {
             return Err(self.unreadable(judge));
         }
         let rule = decisive.map(|(rule, _)| rule);
-        let class = rule.map_or_else(|| Class::of_status(self.status), |rule| rule.class);
+        let class = rule.map_or_else(|| OutcomeClass::of_status(self.status), |rule| rule.class);
         let error = || self.error(judge, &answer);
         match class {
-            Class::Accepted if self.partial.is_some() => Err(self.unreadable(judge)),
-            Class::Accepted => Ok(self.accepted(judge, &answer)),
-            Class::Transient => {
+            OutcomeClass::Accepted if self.partial.is_some() => Err(self.unreadable(judge)),
+            OutcomeClass::Accepted => Ok(self.accepted(judge, &answer)),
+            OutcomeClass::Transient => {
                 let asked = self.retry_after().or_else(|| rule.and_then(|rule| rule.retry_after));
                 let retry_after = asked.map(|wait| wait.min(RETRY_AFTER_MAX));
                 Err(SendError::Transient { error: error(), retry_after })
             }
-            Class::Permanent => Err(SendError::Permanent { error: error() }),
-            Class::Unknown => Err(SendError::Unknown { error: error() }),
+            OutcomeClass::Permanent => Err(SendError::Permanent { error: error() }),
+            OutcomeClass::Unknown => Err(SendError::Unknown { error: error() }),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Mutated provider files, answers and callbacks: none panics, and none is believed that should not be.
 
 use super::destination::ALLOW_HOST;
-use super::judge::{Heard, Judge};
+use super::judge::{Judge, ProviderResponse};
 use crate::mutation::try_all;
-use crate::{Callback, Catalogue, Heard as HeardCallback, HttpChannel, ProviderFile, Receipts, Settings};
+use crate::{Callback, CallbackOutcome, Catalogue, HttpChannel, ProviderFile, Receipts, Settings};
 use reqwest::header::HeaderMap;
 use ring::hmac;
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn prd_7_mutated_answers_are_never_taken_for_a_success() {
         let status = status.trim().parse().unwrap_or(200);
         let body = [body, b" ", SECRET.as_bytes()].concat();
         for body in [&body[..], &body[..body.len() - SECRET.len() - 1]] {
-            let heard = Heard::of(status, HeaderMap::new(), body);
+            let heard = ProviderResponse::of(status, HeaderMap::new(), body);
             let said = heard.judge(&Judge { file, settings: &settings, clean: &clean });
             assert!(!format!("{said:?}").contains(SECRET), "{said:?}");
             let json: Option<Value> = serde_json::from_slice(body).ok();
@@ -103,7 +103,7 @@ fn prd_7_mutated_signatures_prove_nothing() {
         let callback = Callback { method: "POST", url: &url, headers: &headers, body };
         for receipts in all.iter().filter(|_| !proof.contains(SECRET)) {
             let heard = receipts.hear(&callback);
-            assert!(!matches!(heard, Ok(HeardCallback::Receipts(_))), "{heard:?}");
+            assert!(!matches!(heard, Ok(CallbackOutcome::Receipts(_))), "{heard:?}");
         }
         let tag: String = hmac::sign(&key, body).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let proof = format!("sha256={tag}");

@@ -1,7 +1,7 @@
 //! Whether a callback comes from whom it says.
 
-use super::{Callback, Receipts, Refused};
-use crate::file::receipt::{Stamp, Verify};
+use super::{Callback, CallbackError, Receipts};
+use crate::file::receipt::{Stamp, Verification};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual::Timestamp;
@@ -20,21 +20,21 @@ impl Receipts {
         &self,
         callback: &Callback<'_>,
         came_at: Timestamp,
-    ) -> Result<Option<Timestamp>, Refused> {
+    ) -> Result<Option<Timestamp>, CallbackError> {
         let stamp = match &self.form.verify {
-            Verify::Hmac { stamp, .. } => stamp.as_ref(),
-            Verify::Ecdsa { stamp, .. } => Some(stamp),
-            Verify::Twilio { .. } | Verify::Token { .. } => None,
+            Verification::Hmac { stamp, .. } => stamp.as_ref(),
+            Verification::Ecdsa { stamp, .. } => Some(stamp),
+            Verification::Twilio { .. } | Verification::Token { .. } => None,
         };
         if !self.is_proved(callback)? {
-            return Err(Refused::Unproved("the signature or token is wrong".into()));
+            return Err(CallbackError::Unproved("the signature or token is wrong".into()));
         }
         stamp.map(|stamp| signed_lately(stamp, needed(callback, &stamp.header)?, came_at)).transpose()
     }
 
-    fn is_proved(&self, callback: &Callback<'_>) -> Result<bool, Refused> {
+    fn is_proved(&self, callback: &Callback<'_>) -> Result<bool, CallbackError> {
         Ok(match &self.form.verify {
-            Verify::Hmac { secret, header, prefix, sha1, base64, stamp } => {
+            Verification::Hmac { secret, header, prefix, sha1, base64, stamp } => {
                 let secret = self.secret(secret)?;
                 let given = needed(callback, header)?.strip_prefix(prefix.as_str()).unwrap_or_default();
                 let given = if *base64 { STANDARD.decode(given).ok() } else { unhex(given) };
@@ -43,12 +43,12 @@ impl Receipts {
                 let content = content.as_deref().unwrap_or(callback.body);
                 given.is_some_and(|given| signed(*sha1, &secret, content, &given))
             }
-            Verify::Twilio { secret } => {
+            Verification::Twilio { secret } => {
                 let secret = self.secret(secret)?;
                 let given = STANDARD.decode(needed(callback, "x-twilio-signature")?).unwrap_or_default();
                 signed(true, &secret, &twilio_content(callback), &given)
             }
-            Verify::Ecdsa { public_key, header, stamp } => {
+            Verification::Ecdsa { public_key, header, stamp } => {
                 let key = self.secret(public_key)?;
                 let given = STANDARD.decode(needed(callback, header)?).unwrap_or_default();
                 let content = [needed(callback, &stamp.header)?.as_bytes(), callback.body].concat();
@@ -56,7 +56,7 @@ impl Receipts {
                     UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(&content, &given).is_ok()
                 })
             }
-            Verify::Token { secret, header, query } => {
+            Verification::Token { secret, header, query } => {
                 let secret = self.secret(secret)?;
                 let in_header = header.as_deref().and_then(|name| callback.header(name)).map(Into::into);
                 let given = in_header.or_else(|| query.as_deref().and_then(|name| callback.query(name)));
@@ -67,9 +67,13 @@ impl Receipts {
 }
 
 /// The signed time, unless it is too far from the time at which the callback came.
-fn signed_lately(stamp: &Stamp, text: &str, came_at: Timestamp) -> Result<Timestamp, Refused> {
-    let unusable =
-        || Refused::Unproved(format!("`{}` is not a time, such as 1789650000 in Unix seconds", stamp.header));
+fn signed_lately(stamp: &Stamp, text: &str, came_at: Timestamp) -> Result<Timestamp, CallbackError> {
+    let unusable = || {
+        CallbackError::Unproved(format!(
+            "`{}` is not a time, such as 1789650000 in Unix seconds",
+            stamp.header
+        ))
+    };
     let signed_at = super::time(text).ok_or_else(unusable)?;
     let apart = Duration::from_micros(came_at.as_micros().abs_diff(signed_at.as_micros()));
     if apart > stamp.tolerance {
@@ -77,13 +81,13 @@ fn signed_lately(stamp: &Stamp, text: &str, came_at: Timestamp) -> Result<Timest
         let said = format!(
             "it was signed at {signed}, which is more than {limit} from now; check this server's clock"
         );
-        return Err(Refused::Unproved(said));
+        return Err(CallbackError::Unproved(said));
     }
     Ok(signed_at)
 }
 
-fn needed<'a>(callback: &Callback<'a>, header: &str) -> Result<&'a str, Refused> {
-    callback.header(header).ok_or_else(|| Refused::Unproved(format!("the header {header} is missing")))
+fn needed<'a>(callback: &Callback<'a>, header: &str) -> Result<&'a str, CallbackError> {
+    callback.header(header).ok_or_else(|| CallbackError::Unproved(format!("the header {header} is missing")))
 }
 
 fn signed(sha1: bool, secret: &str, content: &[u8], given: &[u8]) -> bool {

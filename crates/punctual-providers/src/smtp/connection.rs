@@ -1,6 +1,6 @@
 //! Connections to a relay: made, greeted, kept for the next mail.
 
-use super::message::Composed;
+use super::message::ComposedMail;
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
@@ -42,7 +42,7 @@ pub(super) enum Tls {
 
 /// Why a mail was not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(super) enum MailFailure {
     Transient(String),
     Permanent(String),
     Unknown(String),
@@ -70,7 +70,7 @@ impl Connections {
     }
 
     /// A connection whose relay waits for the text of this mail.
-    pub(super) async fn ready(&self, mail: &Composed) -> Result<Connection, Failed> {
+    pub(super) async fn ready(&self, mail: &ComposedMail) -> Result<Connection, MailFailure> {
         let mut connection = match self.kept().await {
             Some(connection) => connection,
             None => self.relay.connect().await?,
@@ -110,11 +110,11 @@ impl Connections {
 }
 
 impl Relay {
-    async fn connect(&self) -> Result<Connection, Failed> {
+    async fn connect(&self) -> Result<Connection, MailFailure> {
         // What goes wrong here is about us and the relay, not about a mail: another time it may go well.
         let refused = |what: &str| {
             let what = what.to_owned();
-            move |error: Error| Failed::Transient(format!("{what}: {error}"))
+            move |error: Error| MailFailure::Transient(format!("{what}: {error}"))
         };
         let from_start = match &self.tls {
             Tls::FromStart(parameters) => Some(parameters.clone()),
@@ -127,7 +127,9 @@ impl Relay {
         match &self.tls {
             Tls::Required(parameters) => {
                 if !stream.can_starttls() {
-                    return Err(Failed::Transient("the relay offers no STARTTLS, which is required".into()));
+                    return Err(MailFailure::Transient(
+                        "the relay offers no STARTTLS, which is required".into(),
+                    ));
                 }
                 let begun = stream.starttls(parameters.clone(), &self.hello).await;
                 begun.map_err(refused("no TLS with the relay"))?;
@@ -148,12 +150,12 @@ impl Relay {
 
 impl Connection {
     /// From whom and to whom, and that the text comes.
-    async fn announce(&mut self, mail: &Composed) -> Result<(), Failed> {
+    async fn announce(&mut self, mail: &ComposedMail) -> Result<(), MailFailure> {
         let mut parameters = Vec::new();
         if !mail.from.to_string().is_ascii() || !mail.to.to_string().is_ascii() {
             if !self.0.server_info().supports_feature(Extension::SmtpUtfEight) {
                 let said = "the relay takes no addresses with other letters than a to z (SMTPUTF8)";
-                return Err(Failed::Permanent(said.into()));
+                return Err(MailFailure::Permanent(said.into()));
             }
             parameters.push(MailParameter::SmtpUtfEight);
         }
@@ -166,22 +168,22 @@ impl Connection {
     }
 
     /// The text; what the relay says when it has it.
-    pub(super) async fn text(&mut self, text: &[u8]) -> Result<String, Failed> {
+    pub(super) async fn text(&mut self, text: &[u8]) -> Result<String, MailFailure> {
         match self.0.message(text).await {
             Ok(response) => Ok(response.message().collect::<Vec<_>>().join(" ")),
-            Err(error) if error.is_permanent() => Err(Failed::Permanent(told("the text", &error))),
-            Err(error) if error.is_transient() => Err(Failed::Transient(told("the text", &error))),
+            Err(error) if error.is_permanent() => Err(MailFailure::Permanent(told("the text", &error))),
+            Err(error) if error.is_transient() => Err(MailFailure::Transient(told("the text", &error))),
             Err(error) => {
                 let said = format!("the connection broke after the text; it may have been sent: {error}");
-                Err(Failed::Unknown(said))
+                Err(MailFailure::Unknown(said))
             }
         }
     }
 }
 
-fn before_text(stage: &str, error: &Error) -> Failed {
+fn before_text(stage: &str, error: &Error) -> MailFailure {
     let said = told(stage, error);
-    if error.is_permanent() { Failed::Permanent(said) } else { Failed::Transient(said) }
+    if error.is_permanent() { MailFailure::Permanent(said) } else { MailFailure::Transient(said) }
 }
 
 fn told(stage: &str, error: &Error) -> String {

@@ -21,7 +21,7 @@ pub(super) struct Sender {
 }
 
 /// A mail, ready to be handed over.
-pub(super) struct Composed {
+pub(super) struct ComposedMail {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) message_id: String,
@@ -34,7 +34,7 @@ impl Sender {
     }
 
     /// The mail of a letter; a sentence when there cannot be one.
-    pub(super) fn compose(&self, letter: &RenderedMessage) -> Result<Composed, String> {
+    pub(super) fn compose(&self, letter: &RenderedMessage) -> Result<ComposedMail, String> {
         let to = mailbox::check(&letter.to).map_err(|said| format!("the address {said}"))?;
         let to: Address = to.parse().map_err(|error| format!("the address is not one: {error}"))?;
         let message_id = self.message_id(letter);
@@ -56,7 +56,7 @@ impl Sender {
             None => builder.singlepart(SinglePart::plain(letter.body.clone())),
         };
         let message = made.map_err(|error| format!("the mail cannot be made: {error}"))?;
-        Ok(Composed { from: self.address.clone(), to, message_id, text: message.formatted() })
+        Ok(ComposedMail { from: self.address.clone(), to, message_id, text: message.formatted() })
     }
 
     /// The same for every try of a letter, and for no other letter.

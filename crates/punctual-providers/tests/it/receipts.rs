@@ -5,7 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual::Timestamp;
 use punctual_providers::{
-    Callback, Catalogue, Heard, ProviderFile, Receipt, ReceiptStatus, Receipts, Refused, Settings,
+    Callback, CallbackError, CallbackOutcome, Catalogue, ProviderFile, Receipt, ReceiptStatus, Receipts,
+    Settings,
 };
 use ring::hmac;
 use serde_json::{Value, json};
@@ -47,7 +48,9 @@ fn of_text(text: &str) -> Receipts {
 
 fn heard(receipts: &Receipts, callback: &Callback<'_>) -> Vec<(Option<String>, ReceiptStatus)> {
     match receipts.hear(callback) {
-        Ok(Heard::Receipts(all)) => all.into_iter().map(|one| (one.message_id, one.status)).collect(),
+        Ok(CallbackOutcome::Receipts(all)) => {
+            all.into_iter().map(|one| (one.message_id, one.status)).collect()
+        }
         other => panic!("receipts expected, not {other:?}"),
     }
 }
@@ -118,13 +121,16 @@ fn ntf_16_meta_is_verified_and_read() {
         (vec![], &body),
     ] {
         let said = receipts.hear(&Callback { headers: &headers, body, ..good });
-        assert!(matches!(said, Err(Refused::Unproved(_))), "{headers:?}: {said:?}");
+        assert!(matches!(said, Err(CallbackError::Unproved(_))), "{headers:?}: {said:?}");
     }
     let greeting =
         "https://x.example/webhooks/meta?hub.mode=subscribe&hub.verify_token=w0rd&hub.challenge=11%2B58";
     let greet = |url| receipts.hear(&Callback { method: "GET", url, headers: &[], body: b"" });
-    assert_eq!(greet(greeting), Ok(Heard::Answer { body: "11+58".into(), content_type: "text/plain" }));
-    assert!(matches!(greet(&greeting.replace("w0rd", "word")), Err(Refused::Unproved(_))));
+    assert_eq!(
+        greet(greeting),
+        Ok(CallbackOutcome::Answer { body: "11+58".into(), content_type: "text/plain" })
+    );
+    assert!(matches!(greet(&greeting.replace("w0rd", "word")), Err(CallbackError::Unproved(_))));
 }
 
 /// NTF-16: a reply that says stop names the address, and the same news has the same key.
@@ -143,7 +149,7 @@ fn ntf_16_stop_and_doubles() {
     let signature = format!("sha256={}", sha256("app5ecret", &body));
     let headers = [("X-Hub-Signature-256", signature.as_str())];
     let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body: &body };
-    let Ok(Heard::Receipts(all)) = receipts.hear(&callback) else { panic!("not heard") };
+    let Ok(CallbackOutcome::Receipts(all)) = receipts.hear(&callback) else { panic!("not heard") };
     let stop = Receipt {
         occurred_at: None,
         message_id: None,
@@ -155,7 +161,7 @@ fn ntf_16_stop_and_doubles() {
     };
     assert_eq!(all, std::slice::from_ref(&stop));
     assert!(stop.status.suppresses().is_some());
-    let Ok(Heard::Receipts(again)) = receipts.hear(&callback) else { panic!("not heard") };
+    let Ok(CallbackOutcome::Receipts(again)) = receipts.hear(&callback) else { panic!("not heard") };
     assert_eq!(again[0].dedup_key(), stop.dedup_key());
     let delivered = Receipt { status: ReceiptStatus::Delivered, ..stop.clone() };
     assert_ne!(delivered.dedup_key(), stop.dedup_key());
@@ -174,7 +180,7 @@ fn ntf_16_a_channel_without_a_secret_hears_nothing() {
         headers: &headers,
         body: &body,
     });
-    assert_eq!(said, Err(Refused::NotSetUp("set `app_secret` to hear this provider".into())));
+    assert_eq!(said, Err(CallbackError::NotSetUp("set `app_secret` to hear this provider".into())));
 }
 
 /// NTF-16: Twilio's documented example of a signature.
@@ -191,7 +197,7 @@ fn ntf_16_twilio_is_verified_and_read() {
     assert_eq!(heard(&receipts, &example), vec![], "signed, and about something else");
     for (url, body) in [("https://mycompany.com/myapp.php?foo=1&bar=3", &body[..]), (url, b"CallSid=1")] {
         let said = receipts.hear(&Callback { url, body, ..example });
-        assert!(matches!(said, Err(Refused::Unproved(_))), "{said:?}");
+        assert!(matches!(said, Err(CallbackError::Unproved(_))), "{said:?}");
     }
     let status = |body: &str| {
         let url = "https://x.example/webhooks/twilio-sms";
@@ -235,10 +241,10 @@ fn ntf_16_sendgrid_is_verified_and_read() {
     let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body };
     let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
     let hear = |callback: &Callback<'_>, seconds| receipts.hear_at(callback, at(seconds));
-    assert_eq!(hear(&callback, 1_588_788_367), Ok(Heard::Receipts(vec![])));
+    assert_eq!(hear(&callback, 1_588_788_367), Ok(CallbackOutcome::Receipts(vec![])));
     let later = [headers[0], ("X-Twilio-Email-Event-Webhook-Timestamp", "1588788368")];
     let said = hear(&Callback { headers: &later, ..callback }, 1_588_788_367);
-    assert!(matches!(said, Err(Refused::Unproved(_))), "{said:?}");
+    assert!(matches!(said, Err(CallbackError::Unproved(_))), "{said:?}");
 }
 
 /// NTF-16: a callback whose signed time is more than five minutes from now is refused as a replay.
@@ -254,7 +260,7 @@ fn ntf_16_a_signed_time_must_be_near() {
         let callback = Callback { method: "POST", url: "https://x.example/", headers: &headers, body };
         let said = of_text(file).hear_at(&callback, Timestamp::from_micros(came_at * 1_000_000));
         match said {
-            Ok(Heard::Receipts(all)) => Ok(all[0].occurred_at.unwrap().as_micros() / 1_000_000),
+            Ok(CallbackOutcome::Receipts(all)) => Ok(all[0].occurred_at.unwrap().as_micros() / 1_000_000),
             Ok(other) => panic!("{other:?}"),
             Err(refused) => Err(format!("{refused:?}")),
         }
@@ -282,7 +288,7 @@ fn by_query(receipts: &Receipts, body: &Value) -> Vec<(Option<String>, ReceiptSt
     let callback = Callback { method: "POST", url, headers: &[], body: &body };
     for wrong in ["https://x.example/webhooks/x", "https://x.example/?token=", "https://x.example/?token=w"] {
         let said = receipts.hear(&Callback { url: wrong, ..callback });
-        assert!(matches!(said, Err(Refused::Unproved(_))), "{wrong}: {said:?}");
+        assert!(matches!(said, Err(CallbackError::Unproved(_))), "{wrong}: {said:?}");
     }
     heard(receipts, &callback)
 }
@@ -325,7 +331,7 @@ fn ntf_16_tokens_in_the_query() {
     .to_string();
     let url = "https://x.example/?token=w%26rd";
     let said = azure.hear(&Callback { method: "POST", url, headers: &[], body: body.as_bytes() });
-    let want = Heard::Answer {
+    let want = CallbackOutcome::Answer {
         body: r#"{"validationResponse":"512d38b6"}"#.into(),
         content_type: "application/json",
     };
@@ -350,7 +356,10 @@ fn ntf_16_interakt_and_360dialog() {
     let callback = Callback { method: "POST", url, headers: &headers, body: &body };
     assert_eq!(heard(&dialog, &callback), [(Some("wamid.1".into()), ReceiptStatus::Read)]);
     let headers = [("x-webhook-token", "word")];
-    assert!(matches!(dialog.hear(&Callback { headers: &headers, ..callback }), Err(Refused::Unproved(_))));
+    assert!(matches!(
+        dialog.hear(&Callback { headers: &headers, ..callback }),
+        Err(CallbackError::Unproved(_))
+    ));
 }
 
 /// NTF-16: a body that cannot be read is refused, after its signature was checked.
@@ -359,9 +368,9 @@ fn ntf_16_unreadable_bodies_are_refused() {
     let msg91 = receipts("msg91", &[("auth_key", "k"), ("webhook_token", "w")]);
     let hear =
         |body: &[u8]| msg91.hear(&Callback { method: "POST", url: "https://x/?token=w", headers: &[], body });
-    assert!(matches!(hear(b"{"), Err(Refused::Unreadable(_))));
-    assert!(matches!(hear(&vec![b' '; 2_000_000]), Err(Refused::Unreadable(_))));
+    assert!(matches!(hear(b"{"), Err(CallbackError::Unreadable(_))));
+    assert!(matches!(hear(&vec![b' '; 2_000_000]), Err(CallbackError::Unreadable(_))));
     for odd in ["null", "[]", "{}", "7", r#"{"status": {}, "requestId": []}"#, r#"{"status": "1"}"#] {
-        assert_eq!(hear(odd.as_bytes()), Ok(Heard::Receipts(vec![])), "{odd}");
+        assert_eq!(hear(odd.as_bytes()), Ok(CallbackOutcome::Receipts(vec![])), "{odd}");
     }
 }

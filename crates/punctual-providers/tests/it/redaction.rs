@@ -5,7 +5,7 @@ use crate::stub::{Stub, reply, words};
 use crate::trouble::{FILE, own};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use punctual_providers::{Callback, Catalogue, Heard, Receipts, Settings};
+use punctual_providers::{Callback, CallbackOutcome, Catalogue, Receipts, Settings};
 use serde_json::json;
 
 /// The secret of [`own`] in forms that providers echo.
@@ -73,7 +73,7 @@ fn callbacks_are_redacted_as_answers_are() {
     let headers = [("X-Twilio-Signature", proof.as_str())];
     let callback = Callback { method: "POST", url, headers: &headers, body: body.as_bytes() };
     let heard = Receipts::of(file, &settings).unwrap().hear(&callback).unwrap();
-    let Heard::Receipts(receipts) = heard else { panic!("{heard:?}") };
+    let CallbackOutcome::Receipts(receipts) = heard else { panic!("{heard:?}") };
     assert_eq!(receipts[0].message_id.as_deref(), Some("SM-•••"));
     assert_eq!(receipts[0].error.as_deref(), Some("••• [31m"));
 }

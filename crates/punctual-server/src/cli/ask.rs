@@ -1,16 +1,18 @@
 //! A question before something that cannot be taken back.
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use std::io::{BufRead, IsTerminal, Write};
 
 /// Asks whether to go on, unless `yes` was said before. Without a terminal there is nobody
 /// to ask, so that is a refusal.
-pub(super) fn go_on(question: &str, yes: bool) -> Outcome {
+pub(super) fn go_on(question: &str, yes: bool) -> CommandResult {
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{question} Nobody is here to answer: say --yes to go on")));
+        return Err(CommandFailure::usage(format!(
+            "{question} Nobody is here to answer: say --yes to go on"
+        )));
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();
@@ -18,6 +20,6 @@ pub(super) fn go_on(question: &str, yes: bool) -> Outcome {
     let _ = std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::failed("nothing was changed")),
+        _ => Err(CommandFailure::failed("nothing was changed")),
     }
 }

@@ -1,7 +1,7 @@
 //! `punctual bench`: measure this machine.
 
-use super::failure::{Failure, Outcome};
-use super::{Everywhere, print_line};
+use super::failure::{CommandFailure, CommandResult};
+use super::{GlobalOptions, print_line};
 use ::punctual::base::duration;
 use punctual_bench::check::{CheckOptions, check};
 use punctual_bench::notifications::{NotificationOptions, notify};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What to measure.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Bench {
+pub(super) enum BenchCommand {
     /// The queue, beside hand-written SQL and its peers, on databases made for the run
     Queue(Box<Queue>),
     /// Timers: how late they are, alone and all at once, and what cancelling many costs
@@ -32,7 +32,7 @@ pub(super) enum Bench {
 
 /// Which databases are measured.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Kind {
+enum DatabaseChoice {
     Postgres,
     Sqlite,
     Both,
@@ -43,7 +43,7 @@ enum Kind {
 pub(super) struct Queue {
     /// Which databases
     #[arg(long, default_value = "both")]
-    database_kind: Kind,
+    database_kind: DatabaseChoice,
     /// Messages in each round
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     messages: usize,
@@ -103,7 +103,7 @@ pub(super) struct Notifications {
 pub(super) struct Check {
     /// Which databases
     #[arg(long, default_value = "both")]
-    database_kind: Kind,
+    database_kind: DatabaseChoice,
     /// Single timers on an idle system
     #[arg(long, default_value_t = 100, value_name = "N")]
     single: usize,
@@ -120,7 +120,7 @@ pub(super) struct Check {
 pub(super) struct Timers {
     /// Which databases
     #[arg(long, default_value = "both")]
-    database_kind: Kind,
+    database_kind: DatabaseChoice,
     /// Single timers on an idle system; 0 leaves them out
     #[arg(long, default_value_t = 300, value_name = "N")]
     single: usize,
@@ -135,19 +135,19 @@ pub(super) struct Timers {
     cancelled: usize,
 }
 
-impl From<Kind> for Databases {
-    fn from(kind: Kind) -> Self {
+impl From<DatabaseChoice> for Databases {
+    fn from(kind: DatabaseChoice) -> Self {
         match kind {
-            Kind::Postgres => Self::Postgres,
-            Kind::Sqlite => Self::Sqlite,
-            Kind::Both => Self::Both,
+            DatabaseChoice::Postgres => Self::Postgres,
+            DatabaseChoice::Sqlite => Self::Sqlite,
+            DatabaseChoice::Both => Self::Both,
         }
     }
 }
 
-impl Bench {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let trouble = |e: String| Failure::failed(format!("the measurement broke off: {e}"));
+impl BenchCommand {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
+        let trouble = |e: String| CommandFailure::failed(format!("the measurement broke off: {e}"));
         let report = match self {
             Self::Queue(wanted) => queue(Some(Arc::new(Punctual)), wanted.options()?).await,
             Self::Timers(wanted) => timers(wanted.options()?).await,
@@ -167,17 +167,21 @@ impl Bench {
 }
 
 /// A command fails when something that is required was missed.
-fn verdict(report: &Report) -> Outcome {
-    if report.all_met() { Ok(()) } else { Err(Failure::failed("not everything that is required was met")) }
+fn verdict(report: &Report) -> CommandResult {
+    if report.all_met() {
+        Ok(())
+    } else {
+        Err(CommandFailure::failed("not everything that is required was met"))
+    }
 }
 
 impl Queue {
-    fn options(&self) -> Outcome<QueueOptions> {
+    fn options(&self) -> CommandResult<QueueOptions> {
         if self.messages == 0 || self.rounds == 0 || self.connections == 0 {
-            return Err(Failure::usage("--messages, --rounds and --connections must be at least 1"));
+            return Err(CommandFailure::usage("--messages, --rounds and --connections must be at least 1"));
         }
         let latency =
-            duration::parse(&self.latency).map_err(|e| Failure::usage(format!("--latency: {e}")))?;
+            duration::parse(&self.latency).map_err(|e| CommandFailure::usage(format!("--latency: {e}")))?;
         Ok(QueueOptions {
             databases: self.database_kind.into(),
             messages: self.messages,
@@ -195,27 +199,27 @@ impl Queue {
 }
 
 impl Surveys {
-    fn options(&self) -> Outcome<SurveyOptions> {
+    fn options(&self) -> CommandResult<SurveyOptions> {
         if self.entries == 0 || self.rounds == 0 || self.connections == 0 {
-            return Err(Failure::usage("--entries, --rounds and --connections must be at least 1"));
+            return Err(CommandFailure::usage("--entries, --rounds and --connections must be at least 1"));
         }
         Ok(SurveyOptions { entries: self.entries, rounds: self.rounds, connections: self.connections })
     }
 }
 
 impl Notifications {
-    fn options(&self) -> Outcome<NotificationOptions> {
+    fn options(&self) -> CommandResult<NotificationOptions> {
         if self.events == 0 || self.rounds == 0 || self.connections == 0 {
-            return Err(Failure::usage("--events, --rounds and --connections must be at least 1"));
+            return Err(CommandFailure::usage("--events, --rounds and --connections must be at least 1"));
         }
         Ok(NotificationOptions { events: self.events, rounds: self.rounds, connections: self.connections })
     }
 }
 
 impl Check {
-    fn options(&self) -> Outcome<CheckOptions> {
+    fn options(&self) -> CommandResult<CheckOptions> {
         if self.single == 0 || self.burst == 0 || self.backlog == 0 {
-            return Err(Failure::usage("--single, --burst and --backlog must be at least 1"));
+            return Err(CommandFailure::usage("--single, --burst and --backlog must be at least 1"));
         }
         Ok(CheckOptions {
             databases: self.database_kind.into(),
@@ -228,9 +232,9 @@ impl Check {
 }
 
 impl Timers {
-    fn options(&self) -> Outcome<TimerOptions> {
+    fn options(&self) -> CommandResult<TimerOptions> {
         if self.cancelled > self.waiting {
-            return Err(Failure::usage("--cancelled must not be more than --waiting"));
+            return Err(CommandFailure::usage("--cancelled must not be more than --waiting"));
         }
         Ok(TimerOptions {
             databases: self.database_kind.into(),

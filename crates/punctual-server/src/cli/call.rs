@@ -3,7 +3,7 @@
 //!
 //! Not promised: TLS, redirects, answers in chunks. Punctual's own server needs none of them.
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use crate::config::LISTEN_DEFAULT;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -30,8 +30,9 @@ pub(super) struct Server {
 
 impl Server {
     /// Reads `http://host[:port][/base]`.
-    pub(super) fn parse(url: &str) -> Outcome<Self> {
-        let wrong = |said: &str| Err(Failure::usage(format!("--url: `{}` {said}", url.escape_debug())));
+    pub(super) fn parse(url: &str) -> CommandResult<Self> {
+        let wrong =
+            |said: &str| Err(CommandFailure::usage(format!("--url: `{}` {said}", url.escape_debug())));
         if url.starts_with("https://") {
             return wrong("is https, which this command does not speak: call the server where it runs");
         }
@@ -49,7 +50,7 @@ impl Server {
     }
 
     /// The server that listens at an address; one that listens everywhere is called at home.
-    pub(super) fn listening(address: Option<&str>) -> Outcome<Self> {
+    pub(super) fn listening(address: Option<&str>) -> CommandResult<Self> {
         let address = address.unwrap_or(LISTEN_DEFAULT);
         let home = match address.parse::<SocketAddr>() {
             Ok(at) if at.ip().is_unspecified() && at.is_ipv6() => format!("[::1]:{}", at.port()),
@@ -66,25 +67,27 @@ impl Server {
         key: Option<&str>,
         body: &Value,
         patience: Duration,
-    ) -> Outcome<Value> {
+    ) -> CommandResult<Value> {
         let request = self.request(path, key, &body.to_string())?;
-        let away = |said: &str| Failure::unreachable(format!("the server at {} {said}", self.authority));
+        let away =
+            |said: &str| CommandFailure::unreachable(format!("the server at {} {said}", self.authority));
         let connecting = timeout(CONNECT_PATIENCE, TcpStream::connect(&self.authority)).await;
         let stream = connecting.map_err(|_| away("does not answer"))?;
         let stream = stream.map_err(|e| away(&format!("cannot be reached: {e}")))?;
         let told = timeout(patience, exchange(stream, &request)).await;
-        let told = told.map_err(|_| Failure::failed("the server has not answered in time; it may go on"))?;
+        let told =
+            told.map_err(|_| CommandFailure::failed("the server has not answered in time; it may go on"))?;
         let text = told.map_err(|e| away(&format!("broke off: {e}")))?;
         answer(&text)
     }
 
-    fn request(&self, path: &str, key: Option<&str>, body: &str) -> Outcome<String> {
+    fn request(&self, path: &str, key: Option<&str>, body: &str) -> CommandResult<String> {
         let Self { authority, base } = self;
         let key = match key {
             Some(key) if key.chars().all(|c| c.is_ascii_graphic()) => {
                 format!("authorization: Bearer {key}\r\n")
             }
-            Some(_) => return Err(Failure::usage("the key has characters that no key has")),
+            Some(_) => return Err(CommandFailure::usage("the key has characters that no key has")),
             None => String::new(),
         };
         Ok(format!(
@@ -103,8 +106,8 @@ async fn exchange(mut stream: TcpStream, request: &str) -> std::io::Result<Vec<u
 }
 
 /// Reads an answer: the JSON of a good one, the sentence of another.
-fn answer(text: &[u8]) -> Outcome<Value> {
-    let strange = |said: &str| Failure::failed(format!("what answers is no Punctual server: {said}"));
+fn answer(text: &[u8]) -> CommandResult<Value> {
+    let strange = |said: &str| CommandFailure::failed(format!("what answers is no Punctual server: {said}"));
     let text = std::str::from_utf8(text).map_err(|_| strange("it does not write UTF-8"))?;
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| strange("its answer has no end"))?;
     let mut lines = head.lines();
@@ -120,7 +123,7 @@ fn answer(text: &[u8]) -> Outcome<Value> {
     }
     let length = header("content-length").and_then(|length| length.parse::<usize>().ok());
     if length.is_some_and(|length| body.len() < length) {
-        return Err(Failure::unreachable("the server broke off within its answer"));
+        return Err(CommandFailure::unreachable("the server broke off within its answer"));
     }
     let body = length.and_then(|length| body.get(..length)).unwrap_or(body);
     let json = serde_json::from_str::<Value>(body);
@@ -131,7 +134,7 @@ fn answer(text: &[u8]) -> Outcome<Value> {
 }
 
 /// A refusal in the server's own words, with every problem it names.
-fn refused(status: u16, problem: Option<&Value>) -> Failure {
+fn refused(status: u16, problem: Option<&Value>) -> CommandFailure {
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let detail = problem.map(|problem| text(problem, "detail")).filter(|detail| !detail.is_empty());
     let errors = problem.and_then(|problem| problem["errors"].as_array()).map_or(&[][..], Vec::as_slice);
@@ -139,7 +142,7 @@ fn refused(status: u16, problem: Option<&Value>) -> Failure {
     let hint = if status == 401 { "; PUNCTUAL_KEY or PUNCTUAL_ROOT_KEY names a key" } else { "" };
     let detail = detail.unwrap_or_else(|| "no reason was given".into());
     let said = format!("the server refused ({status}): {detail}{}{hint}", errors.collect::<String>());
-    Failure::failed(super::table::one_line(&said))
+    CommandFailure::failed(super::table::one_line(&said))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `punctual config show`: the settings, and where each came from.
 
-use super::failure::Outcome;
+use super::failure::CommandResult;
 use super::table::Table;
-use super::{Everywhere, print_json, print_line};
+use super::{GlobalOptions, print_json, print_line};
 use crate::config::{Config, Flags, show};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ pub(super) enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    pub(super) fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let Self::Show(flags) = self;
         let file = (everywhere.config.as_deref(), everywhere.file.clone());
         let config = Config::decide(everywhere.database.clone(), *flags, file)?;

@@ -1,7 +1,7 @@
 //! How commands reach the database.
 
-use super::Everywhere;
-use super::failure::{Failure, Outcome};
+use super::GlobalOptions;
+use super::failure::{CommandFailure, CommandResult};
 use crate::config::{DATABASE_DEFAULT, Flags, channels, inbox_stuck_after_of, survey_url_of};
 use clap::Parser;
 use punctual::engine::Builder;
@@ -11,20 +11,20 @@ use std::time::Duration;
 /// A command needs few connections.
 const POOL_SIZE: usize = 2;
 
-impl Everywhere {
+impl GlobalOptions {
     /// The database's URL.
     pub(super) fn url(&self) -> &str {
         self.database.as_deref().unwrap_or(DATABASE_DEFAULT)
     }
 
     /// The database as it is: it must be there, and nothing about it is changed.
-    pub(super) fn existing(&self) -> Outcome<Store> {
+    pub(super) fn existing(&self) -> CommandResult<Store> {
         self.must_exist()?;
         Ok(Store::open(self.url(), POOL_SIZE)?)
     }
 
     /// The database with a schema that fits, on whatever clock it is.
-    pub(super) async fn store(&self) -> Outcome<Store> {
+    pub(super) async fn store(&self) -> CommandResult<Store> {
         let store = self.existing()?;
         store.check_schema().await?;
         keep_clock(&store).await?;
@@ -32,7 +32,7 @@ impl Everywhere {
     }
 
     /// An engine without loops, on a schema that fits; for commands that write messages.
-    pub(super) async fn engine(&self) -> Outcome<Engine> {
+    pub(super) async fn engine(&self) -> CommandResult<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
@@ -41,7 +41,7 @@ impl Everywhere {
 
     /// An engine that tells what a server with the same settings would do. It knows the channels by name
     /// only, so no secret of theirs is needed, and it sends nothing.
-    pub(super) async fn forecaster(&self) -> Outcome<Engine> {
+    pub(super) async fn forecaster(&self) -> CommandResult<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
@@ -57,7 +57,7 @@ impl Everywhere {
         Ok(builder.open().await?)
     }
 
-    async fn builder(&self, store: &Store, clock: ClockMode) -> Outcome<Builder> {
+    async fn builder(&self, store: &Store, clock: ClockMode) -> CommandResult<Builder> {
         // A database of single components is used as it is, and not waited for.
         let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
@@ -75,29 +75,29 @@ impl Everywhere {
     }
 
     /// How far past its lease a received message is stuck.
-    pub(super) fn inbox_stuck_after(&self) -> Outcome<Duration> {
+    pub(super) fn inbox_stuck_after(&self) -> CommandResult<Duration> {
         inbox_stuck_after_of(&Self::environment()?, &self.file)
     }
 
     /// The settings of a server that the environment names, for commands without its flags.
-    fn environment() -> Outcome<Flags> {
+    fn environment() -> CommandResult<Flags> {
         let parsed = Environment::try_parse_from(["punctual"]);
         parsed.map(|environment| environment.flags).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            Failure::usage(first.trim_start_matches("error: "))
+            CommandFailure::usage(first.trim_start_matches("error: "))
         })
     }
 
     /// A misspelt path must not become a new, empty database.
-    fn must_exist(&self) -> Outcome {
+    fn must_exist(&self) -> CommandResult {
         let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
             return Ok(());
         };
         if path.is_empty() || path == ":memory:" || std::path::Path::new(path).exists() {
             return Ok(());
         }
-        Err(Failure::unreachable(format!(
+        Err(CommandFailure::unreachable(format!(
             "there is no database {path}; `punctual serve` or `punctual migrate` makes one, \
              --database names another"
         )))
@@ -112,7 +112,7 @@ struct Environment {
 }
 
 /// A command goes by the clock the database is on; only `serve` chooses.
-async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
+async fn keep_clock(store: &Store) -> CommandResult<ClockMode> {
     match store.use_clock(ClockMode::System, false).await {
         Ok(()) => Ok(ClockMode::System),
         // The one refusal there is: the database is on a manual clock.
@@ -126,18 +126,21 @@ async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
 
 /// Which tenant a command is about.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct OfTenant {
+pub(super) struct TenantOption {
     /// The tenant, by its slug
     #[arg(long, value_name = "SLUG", default_value = Tenant::DEFAULT_SLUG)]
     tenant: String,
 }
 
-impl OfTenant {
+impl TenantOption {
     /// Looks the tenant up.
-    pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
+    pub(super) async fn find(&self, store: &Store) -> CommandResult<Tenant> {
         let row = store.tenant(&self.tenant).await?;
         row.map(|row| row.tenant).ok_or_else(|| {
-            Failure::failed(format!("there is no tenant `{}`; see `punctual tenants list`", self.tenant))
+            CommandFailure::failed(format!(
+                "there is no tenant `{}`; see `punctual tenants list`",
+                self.tenant
+            ))
         })
     }
 }

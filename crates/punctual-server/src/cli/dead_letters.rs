@@ -1,9 +1,9 @@
 //! `punctual dead-letters`: look at what ran out of attempts; replay or purge it.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::{Table, one_line};
-use super::{Everywhere, ask, print_json, print_line, unmoved, words};
+use super::{GlobalOptions, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::store::dead_letters::{
     DeadLetter, DeadLetterAttempt, DeadLetterFilter, DeadLetterOutcome,
@@ -20,7 +20,7 @@ pub(super) enum DeadLetters {
     /// List them, oldest first
     List {
         #[command(flatten)]
-        those: Those,
+        those: DeadLetterOptions,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -30,17 +30,17 @@ pub(super) enum DeadLetters {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Put them back to work
-    Replay(Bulk),
+    Replay(BulkOptions),
     /// Delete them for good
-    Purge(Bulk),
+    Purge(BulkOptions),
 }
 
 /// Which dead letters.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Those {
+pub(super) struct DeadLetterOptions {
     /// Only of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -51,14 +51,14 @@ pub(super) struct Those {
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Something done to many.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Bulk {
+pub(super) struct BulkOptions {
     #[command(flatten)]
-    those: Those,
+    those: DeadLetterOptions,
     /// All of the tenant's; needed when neither topic nor ids are named
     #[arg(long)]
     all: bool,
@@ -77,7 +77,7 @@ enum Action {
 }
 
 impl DeadLetters {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         match self {
             Self::List { those, limit } => list(&store, those, limit.into(), everywhere.json).await,
@@ -88,7 +88,7 @@ impl DeadLetters {
     }
 }
 
-impl Those {
+impl DeadLetterOptions {
     fn which(&self) -> DeadLetterFilter {
         DeadLetterFilter {
             ids: self.ids.as_ref().map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
@@ -99,10 +99,10 @@ impl Those {
     }
 }
 
-impl Bulk {
-    async fn run(self, store: &Store, action: Action, as_json: bool) -> Outcome {
+impl BulkOptions {
+    async fn run(self, store: &Store, action: Action, as_json: bool) -> CommandResult {
         if !self.all && self.those.topic.is_none() && self.those.ids.is_none() {
-            return Err(Failure::usage("say which: --topic, --ids, or --all of them"));
+            return Err(CommandFailure::usage("say which: --topic, --ids, or --all of them"));
         }
         let tenant = self.those.of.find(store).await?;
         let found = self.all_ids(store, tenant, action).await?;
@@ -130,14 +130,19 @@ impl Bulk {
         self.check_named(action, &done)
     }
 
-    fn check_named(&self, action: Action, moved: &[DeadLetterId]) -> Outcome {
+    fn check_named(&self, action: Action, moved: &[DeadLetterId]) -> CommandResult {
         let named = self.those.ids.iter().flatten().copied();
         let why = "there is no such dead letter";
         unmoved::check_named("dead letter", action.done(), why, named, moved.iter().map(|id| id.0))
     }
 
     /// All that are meant, so that the number asked about is the number moved.
-    async fn all_ids(&self, store: &Store, tenant: Tenant, action: Action) -> Outcome<Vec<DeadLetterId>> {
+    async fn all_ids(
+        &self,
+        store: &Store,
+        tenant: Tenant,
+        action: Action,
+    ) -> CommandResult<Vec<DeadLetterId>> {
         let mut all = Vec::new();
         let mut which = self.those.which();
         loop {
@@ -158,7 +163,7 @@ impl Action {
         tenant: Tenant,
         which: DeadLetterFilter,
         dry_run: bool,
-    ) -> Outcome<DeadLetterOutcome> {
+    ) -> CommandResult<DeadLetterOutcome> {
         Ok(match self {
             Self::Replay => store.replay(tenant, which, dry_run).await?,
             Self::Purge => store.purge(tenant, which, dry_run).await?,
@@ -192,7 +197,7 @@ fn say(as_json: bool, action: Action, ids: &[DeadLetterId], dry_run: bool, sente
     }
 }
 
-async fn list(store: &Store, those: Those, limit: usize, as_json: bool) -> Outcome {
+async fn list(store: &Store, those: DeadLetterOptions, limit: usize, as_json: bool) -> CommandResult {
     let tenant = those.of.find(store).await?;
     let letters = store.dead_letters(tenant, those.which(), limit).await?;
     if as_json {
@@ -228,11 +233,12 @@ fn queue(letter: &DeadLetter) -> String {
     }
 }
 
-async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn show(store: &Store, id: i64, of: &TenantOption, as_json: bool) -> CommandResult {
     let tenant = of.find(store).await?;
     let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(id)]), ..DeadLetterFilter::default() };
     let found = store.dead_letters(tenant, which, 1).await?;
-    let letter = found.first().ok_or_else(|| Failure::failed(format!("there is no dead letter {id}")))?;
+    let letter =
+        found.first().ok_or_else(|| CommandFailure::failed(format!("there is no dead letter {id}")))?;
     if as_json {
         print_json(&to_json(letter));
         return Ok(());

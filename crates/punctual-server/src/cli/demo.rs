@@ -1,9 +1,9 @@
 //! `punctual demo`: a small shop at work, to look at.
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use super::serve::{Server, signals};
-use super::{Everywhere, logs, print_line};
-use crate::config::{Config, File, Flags};
+use super::{GlobalOptions, logs, print_line};
+use crate::config::{Config, ConfigFile, Flags};
 use crate::demo::{self, fakes::Fakes};
 use punctual::engine::Builder;
 
@@ -22,13 +22,13 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
         let flags = Flags { listen: self.listen, ..Flags::default() };
-        let config = Config::decide(Some(database), flags, (None, File::default()))?;
+        let config = Config::decide(Some(database), flags, (None, ConfigFile::default()))?;
         logs::begin(config.log_format);
         let (config, made) = demo::settings(config, self.allow_public)?;
-        let fakes = Fakes::start().await.map_err(|error| Failure::failed(error.to_string()))?;
+        let fakes = Fakes::start().await.map_err(|error| CommandFailure::failed(error.to_string()))?;
         let channels = demo::hotel::channels(&fakes)?;
         let config = Config { channels, ..config };
         let server = Server::open(config, furnish, Some(fakes.clone())).await?;

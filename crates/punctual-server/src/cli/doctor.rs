@@ -2,8 +2,8 @@
 
 mod channels;
 
-use super::failure::{Kind, Outcome};
-use super::{Everywhere, print_json, print_line, words};
+use super::failure::{CommandResult, FailureKind};
+use super::{GlobalOptions, print_json, print_line, words};
 use crate::config::channels_of;
 use crate::disk_space::DiskSpace;
 use punctual::base::limits;
@@ -22,13 +22,13 @@ const LATE_AFTER: Duration = Duration::from_secs(300);
 
 /// How one thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mark {
+enum CheckLevel {
     Ok,
     Warn,
     Bad,
 }
 
-impl Mark {
+impl CheckLevel {
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -41,7 +41,7 @@ impl Mark {
 /// One thing looked at.
 #[derive(Debug)]
 struct Finding {
-    mark: Mark,
+    mark: CheckLevel,
     what: &'static str,
     said: String,
 }
@@ -52,15 +52,15 @@ pub(super) struct Doctor;
 
 impl Doctor {
     /// The worst kind of finding decides the exit code.
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult<ExitCode> {
         let inbox_stuck_after = everywhere.inbox_stuck_after()?;
         let store = everywhere.existing()?;
         let mut findings = Vec::new();
         let mut kind = match look(&store, inbox_stuck_after, &mut findings).await {
             Ok(kind) => kind,
             Err(error) => {
-                findings.push(Finding { mark: Mark::Bad, what: "database", said: error.to_string() });
-                Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
+                findings.push(Finding { mark: CheckLevel::Bad, what: "database", said: error.to_string() });
+                Some(if error.is_transient() { FailureKind::Unreachable } else { FailureKind::Failed })
             }
         };
         match everywhere.config.as_deref().map(channels_of).transpose() {
@@ -68,12 +68,12 @@ impl Doctor {
                 findings.extend(known.iter().flat_map(|(all, url)| channels::look(all, url.as_deref())))
             }
             Err(failure) => {
-                findings.push(Finding { mark: Mark::Bad, what: "channels", said: failure.sentence });
+                findings.push(Finding { mark: CheckLevel::Bad, what: "channels", said: failure.sentence });
                 kind = kind.or(Some(failure.kind));
             }
         }
         print(&findings, everywhere.json);
-        Ok(ExitCode::from(kind.map_or(0, Kind::code)))
+        Ok(ExitCode::from(kind.map_or(0, FailureKind::code)))
     }
 }
 
@@ -85,10 +85,10 @@ fn setting<'a>(settings: &'a [(String, String)], name: &str) -> &'a str {
 fn sqlite_settings(settings: &[(String, String)]) -> Vec<Finding> {
     let version = format!("SQLite {}, which is 3.51.3 or newer", setting(settings, "version"));
     let journal = setting(settings, "journal_mode");
-    let mark = if journal == "wal" { Mark::Ok } else { Mark::Warn };
+    let mark = if journal == "wal" { CheckLevel::Ok } else { CheckLevel::Warn };
     let durability = format!("journal mode {journal}; each commit is flushed to the disk");
     vec![
-        Finding { mark: Mark::Ok, what: "version", said: version },
+        Finding { mark: CheckLevel::Ok, what: "version", said: version },
         Finding { mark, what: "durability", said: durability },
     ]
 }
@@ -99,7 +99,7 @@ const POSTGRES_MIN: u32 = 130_000;
 fn postgres_settings(settings: &[(String, String)]) -> Vec<Finding> {
     let version = setting(settings, "server_version");
     let new_enough = setting(settings, "server_version_num").parse().is_ok_and(|n: u32| n >= POSTGRES_MIN);
-    let mark = if new_enough { Mark::Ok } else { Mark::Bad };
+    let mark = if new_enough { CheckLevel::Ok } else { CheckLevel::Bad };
     let said = if new_enough { String::new() } else { "; 13 or newer is needed, upgrade the server".into() };
     let version = Finding { mark, what: "version", said: format!("PostgreSQL {version}{said}") };
     let off: Vec<&str> = ["fsync", "synchronous_commit", "full_page_writes"]
@@ -107,10 +107,14 @@ fn postgres_settings(settings: &[(String, String)]) -> Vec<Finding> {
         .filter(|name| setting(settings, name) == "off")
         .collect();
     let durability = if off.is_empty() {
-        Finding { mark: Mark::Ok, what: "durability", said: "each commit is flushed to the disk".into() }
+        Finding {
+            mark: CheckLevel::Ok,
+            what: "durability",
+            said: "each commit is flushed to the disk".into(),
+        }
     } else {
         let said = format!("{} is off: a crash of the server can lose what was answered", off.join(", "));
-        Finding { mark: Mark::Warn, what: "durability", said }
+        Finding { mark: CheckLevel::Warn, what: "durability", said }
     };
     vec![version, durability]
 }
@@ -119,14 +123,14 @@ async fn look(
     store: &Store,
     inbox_stuck_after: Duration,
     findings: &mut Vec<Finding>,
-) -> Result<Option<Kind>, Error> {
+) -> Result<Option<FailureKind>, Error> {
     let schema = match store.check_schema().await {
         Err(error) if !matches!(error, Error::Schema(_)) => return Err(error),
         other => other,
     };
     let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
     let name = store.dialect().name();
-    add(Mark::Ok, "database", format!("{name} answers"));
+    add(CheckLevel::Ok, "database", format!("{name} answers"));
     let settings = store.settings().await?;
     findings.extend(match store.dialect() {
         Dialect::Sqlite => sqlite_settings(&settings),
@@ -134,11 +138,11 @@ async fn look(
     });
     let mut add = |mark, what, said: String| findings.push(Finding { mark, what, said });
     if let Err(error) = schema {
-        add(Mark::Bad, "schema", error.to_string());
-        return Ok(Some(Kind::Schema));
+        add(CheckLevel::Bad, "schema", error.to_string());
+        return Ok(Some(FailureKind::Schema));
     }
     let census = store.census().await?;
-    add(Mark::Ok, "schema", version(census.components));
+    add(CheckLevel::Ok, "schema", version(census.components));
     findings.extend(judge(&census));
     let (mark, said) = storage(&store.storage_status().await, DiskSpace::of(store));
     findings.push(Finding { mark, what: "storage", said });
@@ -150,8 +154,8 @@ async fn look(
         let (mark, said) = tenants(stands);
         findings.push(Finding { mark, what: "tenants", said });
     }
-    let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
-    Ok(bad.then_some(Kind::Failed))
+    let bad = findings.iter().any(|finding| finding.mark == CheckLevel::Bad);
+    Ok(bad.then_some(FailureKind::Failed))
 }
 
 /// A database of single components is as it should be, but `serve` will add the others.
@@ -162,14 +166,14 @@ fn version(components: Components) -> String {
     format!("version {SCHEMA_VERSION}, as it should be, with only the components {components}")
 }
 
-fn tenants(wall_stands: bool) -> Verdict {
+fn tenants(wall_stands: bool) -> CheckResult {
     if wall_stands {
-        return (Mark::Ok, "row-level security stands behind every verb of one tenant".into());
+        return (CheckLevel::Ok, "row-level security stands behind every verb of one tenant".into());
     }
     let said = "row-level security is not in force, so the second wall between tenants does not stand: \
         as an administrator, `create role punctual_tenant nologin` and grant it to this role, then \
         `punctual migrate` as the owner of the tables";
-    (Mark::Warn, said.into())
+    (CheckLevel::Warn, said.into())
 }
 
 fn judge(census: &Census) -> Vec<Finding> {
@@ -182,20 +186,23 @@ fn judge(census: &Census) -> Vec<Finding> {
     checks.into_iter().map(|(what, (mark, said))| Finding { mark, what, said }).collect()
 }
 
-type Verdict = (Mark, String);
+type CheckResult = (CheckLevel, String);
 
-fn relations(census: &Census) -> Verdict {
+fn relations(census: &Census) -> CheckResult {
     if census.missing.is_empty() {
-        return (Mark::Ok, "all tables and indexes are there".into());
+        return (CheckLevel::Ok, "all tables and indexes are there".into());
     }
     let names = census.missing.join(", ");
-    (Mark::Bad, format!("{names} should be there; make them again with what `punctual migrate --print` says"))
+    (
+        CheckLevel::Bad,
+        format!("{names} should be there; make them again with what `punctual migrate --print` says"),
+    )
 }
 
-fn clock(census: &Census) -> Verdict {
+fn clock(census: &Census) -> CheckResult {
     let skew = Duration::from_micros(census.host_skew_us.unsigned_abs());
     if skew <= limits::HOST_SKEW_MAX {
-        return (Mark::Ok, format!("this machine and the database are {} apart", words::length(skew)));
+        return (CheckLevel::Ok, format!("this machine and the database are {} apart", words::length(skew)));
     }
     let how = if census.host_skew_us > 0 { "ahead of" } else { "behind" };
     let said = format!(
@@ -203,71 +210,73 @@ fn clock(census: &Census) -> Verdict {
          else check time synchronisation",
         words::length(skew)
     );
-    (Mark::Warn, said)
+    (CheckLevel::Warn, said)
 }
 
-fn claims(census: &Census) -> Verdict {
+fn claims(census: &Census) -> CheckResult {
     match census.stuck_claims {
-        0 => (Mark::Ok, format!("{} in flight, none stuck", words::many(census.open_claims, "claim"))),
+        0 => (CheckLevel::Ok, format!("{} in flight, none stuck", words::many(census.open_claims, "claim"))),
         n => {
             let what = words::many(n, "claim");
             (
-                Mark::Bad,
+                CheckLevel::Bad,
                 format!("{what} past their lease: start a worker (`punctual serve`), it takes them back"),
             )
         }
     }
 }
 
-fn dead_letters(census: &Census) -> Verdict {
+fn dead_letters(census: &Census) -> CheckResult {
     match census.dead_letters {
-        0 => (Mark::Ok, "none".into()),
-        n => (Mark::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
+        0 => (CheckLevel::Ok, "none".into()),
+        n => (CheckLevel::Warn, format!("{n}; see `punctual dead-letters list`, then replay or purge them")),
     }
 }
 
 /// A write was tried, since a database on a full disk answers every question.
-fn storage(status: &StorageStatus, room: Option<DiskSpace>) -> Verdict {
+fn storage(status: &StorageStatus, room: Option<DiskSpace>) -> CheckResult {
     let complaints: Vec<String> =
         status.complaints().into_iter().chain(room.and_then(DiskSpace::complaint)).collect();
     if status.write_error.is_some() {
-        return (Mark::Bad, complaints.join("; "));
+        return (CheckLevel::Bad, complaints.join("; "));
     }
     if !complaints.is_empty() {
-        return (Mark::Warn, complaints.join("; "));
+        return (CheckLevel::Warn, complaints.join("; "));
     }
     let room = room.map_or_else(String::new, |room| format!("; {} MiB are free", room.free >> 20));
-    (Mark::Ok, format!("a write was tried and undone{room}"))
+    (CheckLevel::Ok, format!("a write was tried and undone{room}"))
 }
 
-fn inbox(counts: InboxCounts) -> Verdict {
+fn inbox(counts: InboxCounts) -> CheckResult {
     if counts.stuck > 0 {
         let what = words::many(counts.stuck, "received message");
         let said = format!("{what} long past its lease: has the sender given up? See `punctual inbox list`");
-        return (Mark::Warn, said);
+        return (CheckLevel::Warn, said);
     }
     match counts.dead {
-        0 => (Mark::Ok, format!("{} in progress", words::many(counts.processing, "received message"))),
-        n => (Mark::Warn, format!("{n} dead; see `punctual inbox list --status dead`, then replay them")),
+        0 => (CheckLevel::Ok, format!("{} in progress", words::many(counts.processing, "received message"))),
+        n => {
+            (CheckLevel::Warn, format!("{n} dead; see `punctual inbox list --status dead`, then replay them"))
+        }
     }
 }
 
-fn due_work(census: &Census) -> Verdict {
+fn due_work(census: &Census) -> CheckResult {
     match census.oldest_due() {
         Some(due) if census.now.since(due) > LATE_AFTER => {
             let said = format!(
                 "the oldest has been due for {}: is anybody taking it? See `punctual status`",
                 words::length(census.now.since(due))
             );
-            (Mark::Warn, said)
+            (CheckLevel::Warn, said)
         }
-        Some(due) => (Mark::Ok, format!("the oldest became due {}", words::from_now(due, census.now))),
-        None => (Mark::Ok, "nothing is due".into()),
+        Some(due) => (CheckLevel::Ok, format!("the oldest became due {}", words::from_now(due, census.now))),
+        None => (CheckLevel::Ok, "nothing is due".into()),
     }
 }
 
 fn print(findings: &[Finding], as_json: bool) {
-    let worst = findings.iter().map(|f| f.mark).max().unwrap_or(Mark::Ok);
+    let worst = findings.iter().map(|f| f.mark).max().unwrap_or(CheckLevel::Ok);
     if as_json {
         let item = |f: &Finding| json!({"check": f.what, "state": f.mark.word(), "message": f.said});
         let items: Vec<_> = findings.iter().map(item).collect();
@@ -301,16 +310,16 @@ mod tests {
         }
     }
 
-    fn worst(census: &Census) -> Mark {
+    fn worst(census: &Census) -> CheckLevel {
         judge(census).iter().map(|f| f.mark).max().unwrap()
     }
 
     /// NTF-23: a wall that does not stand is told, with what makes it stand.
     #[test]
     fn ntf_23_a_missing_wall_is_told() {
-        assert_eq!(tenants(true).0, Mark::Ok);
+        assert_eq!(tenants(true).0, CheckLevel::Ok);
         let (mark, said) = tenants(false);
-        assert_eq!(mark, Mark::Warn);
+        assert_eq!(mark, CheckLevel::Warn);
         assert!(said.contains("create role punctual_tenant nologin"), "{said}");
     }
 
@@ -331,9 +340,9 @@ mod tests {
             wal_bytes,
         };
         for (status, mark, words) in [
-            (status(None, None), Mark::Ok, "a write was tried"),
-            (status(None, Some(1 << 40)), Mark::Warn, "end long reads"),
-            (status(Some("database or disk is full"), Some(1 << 40)), Mark::Bad, "free space on it"),
+            (status(None, None), CheckLevel::Ok, "a write was tried"),
+            (status(None, Some(1 << 40)), CheckLevel::Warn, "end long reads"),
+            (status(Some("database or disk is full"), Some(1 << 40)), CheckLevel::Bad, "free space on it"),
         ] {
             let (found, said) = storage(&status, None);
             assert!(found == mark && said.contains(words), "{words}: {found:?} {said}");
@@ -345,11 +354,11 @@ mod tests {
     fn plt_25_each_trouble_is_found() {
         let now = census().now;
         let table = [
-            (census(), Mark::Ok, "all tables"),
-            (Census { missing: vec!["work".into()], ..census() }, Mark::Bad, "work should be there"),
-            (Census { stuck_claims: 3, ..census() }, Mark::Bad, "start a worker"),
-            (Census { dead_letters: 1, ..census() }, Mark::Warn, "replay or purge"),
-            (Census { host_skew_us: -9_000_000, ..census() }, Mark::Warn, "9 s behind the database"),
+            (census(), CheckLevel::Ok, "all tables"),
+            (Census { missing: vec!["work".into()], ..census() }, CheckLevel::Bad, "work should be there"),
+            (Census { stuck_claims: 3, ..census() }, CheckLevel::Bad, "start a worker"),
+            (Census { dead_letters: 1, ..census() }, CheckLevel::Warn, "replay or purge"),
+            (Census { host_skew_us: -9_000_000, ..census() }, CheckLevel::Warn, "9 s behind the database"),
             (
                 Census {
                     workers: vec![WorkerLag {
@@ -358,7 +367,7 @@ mod tests {
                     }],
                     ..census()
                 },
-                Mark::Warn,
+                CheckLevel::Warn,
                 "6 min 40 s",
             ),
         ];

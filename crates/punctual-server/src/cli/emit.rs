@@ -1,8 +1,8 @@
 //! `punctual emit`: one message, written by hand or by a script.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
-use super::{Everywhere, print_json, print_line};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
+use super::{GlobalOptions, print_json, print_line};
 use punctual::base::duration;
 use punctual::{Component, EnqueueOutcome, NewMessage, Timestamp};
 use serde_json::json;
@@ -42,11 +42,11 @@ pub(super) struct Emit {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Emit {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let engine = everywhere.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         let now = engine.store().now().await?;
@@ -67,7 +67,7 @@ impl Emit {
         Ok(())
     }
 
-    fn message(self, now: Timestamp) -> Outcome<NewMessage> {
+    fn message(self, now: Timestamp) -> CommandResult<NewMessage> {
         let due_at = self.due(now)?;
         let payload = read_payload(&self.payload)?;
         let source = self.id.is_some().then(|| self.source.unwrap_or_else(|| SOURCE_DEFAULT.into()));
@@ -84,8 +84,8 @@ impl Emit {
         })
     }
 
-    fn due(&self, now: Timestamp) -> Outcome<Option<Timestamp>> {
-        let wrong = |flag: &'static str| move |e: String| Failure::usage(format!("{flag}: {e}"));
+    fn due(&self, now: Timestamp) -> CommandResult<Option<Timestamp>> {
+        let wrong = |flag: &'static str| move |e: String| CommandFailure::usage(format!("{flag}: {e}"));
         match (&self.due_at, &self.delay) {
             (Some(at), _) => Timestamp::parse(at).map(Some).map_err(wrong("--due-at")),
             (None, Some(delay)) => {
@@ -97,9 +97,10 @@ impl Emit {
     }
 }
 
-pub(super) fn read_payload(text: &str) -> Outcome<String> {
-    let cannot =
-        |place: &str, e: std::io::Error| Failure::usage(format!("--payload: {place} cannot be read: {e}"));
+pub(super) fn read_payload(text: &str) -> CommandResult<String> {
+    let cannot = |place: &str, e: std::io::Error| {
+        CommandFailure::usage(format!("--payload: {place} cannot be read: {e}"))
+    };
     if text == "-" {
         let mut all = String::new();
         std::io::stdin().read_to_string(&mut all).map_err(|e| cannot("standard input", e))?;

@@ -1,11 +1,11 @@
 //! `punctual explain`: what an event would come to, and why. Writes nothing.
 
-use super::database::OfTenant;
+use super::database::TenantOption;
 use super::emit::SOURCE_DEFAULT;
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use super::ingest::is_csv_header;
 use super::table::one_line;
-use super::{Everywhere, print_json, print_line};
+use super::{GlobalOptions, print_json, print_line};
 use crate::http::api::events::read_one;
 use punctual::MessageId;
 use punctual::engine::{
@@ -33,11 +33,11 @@ pub(super) struct Explain {
     #[arg(long, value_name = "ID", conflicts_with_all = ["file", "kind"])]
     event_id: Option<i64>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Explain {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let events = self.events()?;
         let engine = everywhere.forecaster().await?;
         let tenant = self.of.find(engine.store()).await?;
@@ -64,7 +64,7 @@ impl Explain {
         Ok(())
     }
 
-    fn events(&self) -> Outcome<Events> {
+    fn events(&self) -> CommandResult<Events> {
         if let Some(id) = self.event_id {
             return Ok(Events::Topic(vec![EventToExplain::Recorded(MessageId(id))]));
         }
@@ -89,8 +89,8 @@ enum Events {
 }
 
 /// Reads events as they are published; their payloads stay as they were written.
-fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
-    let not_json = |e: serde_json::Error| Failure::usage(format!("the events are not JSON: {e}"));
+fn topic_events(text: &str) -> CommandResult<Vec<EventToExplain>> {
+    let not_json = |e: serde_json::Error| CommandFailure::usage(format!("the events are not JSON: {e}"));
     let is_list = text.trim_start().starts_with('[');
     let items: Vec<&RawValue> = match is_list {
         true => serde_json::from_str(text).map_err(not_json)?,
@@ -98,18 +98,18 @@ fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
     };
     let read = |(n, item): (usize, &&RawValue)| {
         let at = if is_list { format!("[{n}]") } else { String::new() };
-        read_one(item, &at, SOURCE_DEFAULT).map_err(|failure| Failure::usage(failure.sentence()))
+        read_one(item, &at, SOURCE_DEFAULT).map_err(|failure| CommandFailure::usage(failure.sentence()))
     };
     items.iter().enumerate().map(read).collect()
 }
 
 /// A JSON document from a file or standard input.
-pub(super) fn read_json(file: &str) -> Outcome<Value> {
+pub(super) fn read_json(file: &str) -> CommandResult<Value> {
     let place = if file == "-" { "standard input" } else { file };
     let text = read_text(file)?;
     serde_json::from_str(&text).map_err(|e| {
         let first = text.trim_start().lines().next().unwrap_or_default();
-        Failure::usage(if is_csv_header(first.as_bytes()) {
+        CommandFailure::usage(if is_csv_header(first.as_bytes()) {
             format!("{place} looks like CSV, and this command reads JSON: convert it first")
         } else {
             format!("{place} is not JSON: {e}")
@@ -118,14 +118,14 @@ pub(super) fn read_json(file: &str) -> Outcome<Value> {
 }
 
 /// The text of a file or standard input.
-fn read_text(file: &str) -> Outcome<String> {
+fn read_text(file: &str) -> CommandResult<String> {
     let mut text = String::new();
     let read = match file {
         "-" => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         _ => std::fs::read_to_string(file).map(|all| text = all),
     };
     let place = if file == "-" { "standard input" } else { file };
-    read.map_err(|e| Failure::usage(format!("{place} cannot be read: {e}")))?;
+    read.map_err(|e| CommandFailure::usage(format!("{place} cannot be read: {e}")))?;
     Ok(text)
 }
 

@@ -17,7 +17,7 @@ Exit codes:
 
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// It failed.
     Failed,
     /// What was asked for is wrong.
@@ -28,7 +28,7 @@ pub enum Kind {
     Schema,
 }
 
-impl Kind {
+impl FailureKind {
     /// Its exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
@@ -54,33 +54,33 @@ impl Kind {
 
 /// A command that did not do what it was asked to.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandFailure {
     /// What kind.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// One sentence.
     pub sentence: String,
 }
 
 /// What a command answers.
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub type CommandResult<T = ()> = Result<T, CommandFailure>;
 
-impl Failure {
+impl CommandFailure {
     /// It failed.
     #[must_use]
     pub fn failed(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, sentence: sentence.into() }
+        Self { kind: FailureKind::Failed, sentence: sentence.into() }
     }
 
     /// What was asked for is wrong.
     #[must_use]
     pub fn usage(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, sentence: sentence.into() }
+        Self { kind: FailureKind::Usage, sentence: sentence.into() }
     }
 
     /// The database, or the server that is called, cannot be reached.
     #[must_use]
     pub fn unreachable(sentence: impl Into<String>) -> Self {
-        Self { kind: Kind::Unreachable, sentence: sentence.into() }
+        Self { kind: FailureKind::Unreachable, sentence: sentence.into() }
     }
 
     /// Says it on stderr, and answers the code.
@@ -98,19 +98,19 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::Invalid(_) | Error::Config(_) => Kind::Usage,
-            Error::Unavailable(_) | Error::Unknown(_) => Kind::Unreachable,
-            Error::Schema(_) | Error::MissingComponent(_) => Kind::Schema,
-            _ => Kind::Failed,
+            Error::Invalid(_) | Error::Config(_) => FailureKind::Usage,
+            Error::Unavailable(_) | Error::Unknown(_) => FailureKind::Unreachable,
+            Error::Schema(_) | Error::MissingComponent(_) => FailureKind::Schema,
+            _ => FailureKind::Failed,
         };
         Self { kind, sentence: with_causes(&error) }
     }
@@ -138,13 +138,13 @@ mod tests {
         ];
         for (error, code) in table {
             let said = format!("{error:?}");
-            assert_eq!(Failure::from(error).kind.code(), code, "{said}");
+            assert_eq!(CommandFailure::from(error).kind.code(), code, "{said}");
         }
     }
 
     #[test]
     fn a_cause_is_said_once_and_on_one_line() {
-        let failure = Failure::from(Error::Unavailable("connection\nrefused".into()));
+        let failure = CommandFailure::from(Error::Unavailable("connection\nrefused".into()));
         assert_eq!(failure.sentence, "the database is not available: connection refused");
     }
 }

@@ -1,9 +1,9 @@
 //! `punctual inbox`: look at received messages; make dead ones welcome again.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, unmoved, words};
+use super::{GlobalOptions, ask, print_json, print_line, unmoved, words};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::rules::inbox::InboxStatus;
 use punctual::queue::store::inbox::{InboxFilter, InboxMessage};
@@ -19,7 +19,7 @@ pub(super) enum Inbox {
     /// List received messages, in the order they came
     List {
         #[command(flatten)]
-        those: Those,
+        those: InboxOptions,
         /// Only with this status: processing, processed, failed or dead
         #[arg(long, value_parser = status)]
         status: Option<InboxStatus>,
@@ -33,7 +33,7 @@ pub(super) enum Inbox {
     /// Make dead ones welcome again: the next delivery of each is processed
     Replay {
         #[command(flatten)]
-        those: Those,
+        those: InboxOptions,
         /// All of the tenant's; needed when neither source nor ids are named
         #[arg(long)]
         all: bool,
@@ -48,7 +48,7 @@ pub(super) enum Inbox {
 
 /// Which messages.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Those {
+pub(super) struct InboxOptions {
     /// Only of this source
     #[arg(long)]
     source: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct Those {
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 fn status(word: &str) -> Result<InboxStatus, String> {
@@ -64,7 +64,7 @@ fn status(word: &str) -> Result<InboxStatus, String> {
 }
 
 impl Inbox {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         match self {
             Self::List { those, status, limit, after } => {
@@ -72,7 +72,7 @@ impl Inbox {
                 list(&store, those.of.find(&store).await?, which, limit.into(), everywhere.json).await
             }
             Self::Replay { those, all, .. } if !all && those.source.is_none() && those.ids.is_none() => {
-                Err(Failure::usage("say which: --source, --ids, or --all of them"))
+                Err(CommandFailure::usage("say which: --source, --ids, or --all of them"))
             }
             Self::Replay { those, dry_run, yes, .. } => {
                 those.replay(&store, dry_run, yes, everywhere.json).await
@@ -81,13 +81,13 @@ impl Inbox {
     }
 }
 
-impl Those {
+impl InboxOptions {
     fn which(&self) -> InboxFilter {
         let ids = self.ids.as_ref().map(|ids| ids.iter().copied().map(InboxId).collect());
         InboxFilter { ids, source: self.source.clone(), ..InboxFilter::default() }
     }
 
-    async fn replay(self, store: &Store, dry_run: bool, yes: bool, as_json: bool) -> Outcome {
+    async fn replay(self, store: &Store, dry_run: bool, yes: bool, as_json: bool) -> CommandResult {
         let tenant = self.of.find(store).await?;
         let found = self.all_ids(store, tenant).await?;
         if dry_run {
@@ -106,14 +106,14 @@ impl Those {
         self.check_named(&done)
     }
 
-    fn check_named(&self, replayed: &[InboxId]) -> Outcome {
+    fn check_named(&self, replayed: &[InboxId]) -> CommandResult {
         let named = self.ids.iter().flatten().copied();
         let why = "it is not there, or not dead";
         unmoved::check_named("inbox message", "replayed", why, named, replayed.iter().map(|id| id.0))
     }
 
     /// All that are meant, so that the number asked about is the number moved.
-    async fn all_ids(&self, store: &Store, tenant: Tenant) -> Outcome<Vec<InboxId>> {
+    async fn all_ids(&self, store: &Store, tenant: Tenant) -> CommandResult<Vec<InboxId>> {
         let mut all = Vec::new();
         let mut which = self.which();
         loop {
@@ -144,7 +144,13 @@ fn say(ids: &[InboxId], dry_run: bool, what: &str, as_json: bool) {
     }
 }
 
-async fn list(store: &Store, tenant: Tenant, which: InboxFilter, limit: usize, as_json: bool) -> Outcome {
+async fn list(
+    store: &Store,
+    tenant: Tenant,
+    which: InboxFilter,
+    limit: usize,
+    as_json: bool,
+) -> CommandResult {
     let rows = store.inbox(tenant, which, limit).await?;
     if as_json {
         print_json(&json!({"items": rows.iter().map(to_json).collect::<Vec<_>>()}));

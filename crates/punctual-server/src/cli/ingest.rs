@@ -7,10 +7,10 @@
 mod lines;
 mod progress;
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::one_line;
-use super::{Everywhere, print_json, print_line, words};
+use super::{GlobalOptions, print_json, print_line, words};
 pub(super) use lines::is_csv_header;
 use lines::{LINE_BYTES_MAX, Lines};
 use progress::Progress;
@@ -43,11 +43,11 @@ pub(super) struct Ingest {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Ingest {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let (from, size) = open(&self.file)?;
         let engine = everywhere.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
@@ -59,7 +59,7 @@ impl Ingest {
         }
         let most = usize::try_from(self.batch).unwrap_or(BATCH_ITEMS_MAX);
         let (batch, progress) = (Batch::new(events), Progress::new(size));
-        let mut load = Load { engine, tenant, most, batch, tally: Tally::default(), progress };
+        let mut load = IngestRun { engine, tenant, most, batch, tally: RowCounts::default(), progress };
         let mut lines = Lines::new(from);
         let read = load.run(&mut lines, &self.file).await;
         load.progress.clear();
@@ -68,18 +68,18 @@ impl Ingest {
         match load.tally.failed {
             0 => Ok(()),
             failed if !self.strict && failed < load.tally.rows => Ok(()),
-            failed => Err(Failure::failed(format!("{failed} of {} failed", rows(load.tally.rows)))),
+            failed => Err(CommandFailure::failed(format!("{failed} of {} failed", rows(load.tally.rows)))),
         }
     }
 }
 
 /// The file, and its size where that is known.
-fn open(file: &str) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
+fn open(file: &str) -> CommandResult<(Box<dyn BufRead>, Option<u64>)> {
     if file == "-" {
         return Ok((Box::new(BufReader::new(std::io::stdin())), None));
     }
     let opened = File::open(file).and_then(|opened| Ok((opened.metadata()?, opened)));
-    let (about, opened) = opened.map_err(|e| Failure::usage(format!("{file} cannot be read: {e}")))?;
+    let (about, opened) = opened.map_err(|e| CommandFailure::usage(format!("{file} cannot be read: {e}")))?;
     let size = about.is_file().then_some(about.len());
     Ok((Box::new(BufReader::new(opened)), size))
 }
@@ -93,25 +93,25 @@ fn is_csv(file: &str) -> String {
 }
 
 /// Rows on their way into the database.
-struct Load {
+struct IngestRun {
     engine: Engine,
     tenant: Tenant,
     /// Rows in a batch.
     most: usize,
     batch: Batch,
-    tally: Tally,
+    tally: RowCounts,
     progress: Progress,
 }
 
-impl Load {
-    async fn run<R: BufRead>(&mut self, lines: &mut Lines<R>, file: &str) -> Outcome {
+impl IngestRun {
+    async fn run<R: BufRead>(&mut self, lines: &mut Lines<R>, file: &str) -> CommandResult {
         loop {
             let line = lines.next_line().map_err(|e| self.broken_off(&format!("{file} cannot be read: {e}")));
             match line? {
                 None => return self.write().await,
                 Some(lines::Line::Blank) => continue,
                 Some(lines::Line::Item(item, bytes)) => self.batch.push(lines.number(), item, bytes),
-                Some(lines::Line::Csv) => return Err(Failure::usage(is_csv(file))),
+                Some(lines::Line::Csv) => return Err(CommandFailure::usage(is_csv(file))),
                 Some(lines::Line::Wrong(said)) => self.fail(lines.number(), &said),
             }
             self.tally.rows += 1;
@@ -122,14 +122,14 @@ impl Load {
         }
     }
 
-    async fn write(&mut self) -> Outcome {
+    async fn write(&mut self) -> CommandResult {
         if self.batch.events.items.is_empty() {
             return Ok(());
         }
         let done = self.engine.ingest(self.tenant, &self.batch.events).await;
         let done = done.map_err(|error| {
-            let Failure { kind, sentence } = Failure::from(error);
-            Failure { kind, ..self.broken_off(&sentence) }
+            let CommandFailure { kind, sentence } = CommandFailure::from(error);
+            CommandFailure { kind, ..self.broken_off(&sentence) }
         })?;
         let numbers = std::mem::take(&mut self.batch.numbers);
         for (number, item) in numbers.into_iter().zip(done) {
@@ -157,9 +157,9 @@ impl Load {
     }
 
     /// What is told when it ends before the last line.
-    fn broken_off(&self, why: &str) -> Failure {
+    fn broken_off(&self, why: &str) -> CommandFailure {
         let written = self.tally.rows - self.batch.numbers.len() as u64;
-        Failure::failed(format!(
+        CommandFailure::failed(format!(
             "{why}; {} went through before, and the same command again skips those that are known",
             rows(written)
         ))
@@ -187,7 +187,7 @@ impl Batch {
 
 /// What became of the rows.
 #[derive(Debug, Default)]
-struct Tally {
+struct RowCounts {
     rows: u64,
     created: u64,
     skipped: u64,
@@ -198,7 +198,7 @@ struct Tally {
     told: Vec<(u64, String)>,
 }
 
-impl Tally {
+impl RowCounts {
     fn words(&self) -> String {
         let Self { created, skipped, stopped, failed, unmatched, .. } = self;
         format!(
@@ -217,7 +217,7 @@ fn pace(rows: u64, elapsed: Duration) -> f64 {
     (rows as f64 / elapsed.as_secs_f64().max(0.001)).round()
 }
 
-fn say(tally: &Tally, elapsed: Duration, as_json: bool) {
+fn say(tally: &RowCounts, elapsed: Duration, as_json: bool) {
     let pace = pace(tally.rows, elapsed);
     if as_json {
         let told = tally.told.iter().map(|(line, error)| json!({"line": line, "error": error}));

@@ -1,9 +1,9 @@
 //! `punctual job`: put, look at, trigger, switch and delete jobs; preview a pattern.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, words};
+use super::{GlobalOptions, ask, print_json, print_line, words};
 use punctual::base::clock::host_now;
 use punctual::base::outcome::PutOutcome;
 use punctual::jobs::rules::timetable::Timetable;
@@ -21,16 +21,16 @@ pub(super) enum Jobs {
     /// List them, by name
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Make a job, or change it; the same again changes nothing
-    Put(Box<Definition>),
+    Put(Box<JobDefinition>),
     /// Start a run now, beside the timetable
-    Trigger(One),
+    Trigger(JobName),
     /// Show its runs, the latest first
     Runs {
         #[command(flatten)]
-        one: One,
+        one: JobName,
         /// How many at most
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -41,13 +41,13 @@ pub(super) enum Jobs {
     /// Tell when it is due next; with --cron, without any database
     Next(Preview),
     /// Plan it from now on
-    Enable(One),
+    Enable(JobName),
     /// Plan it no more; its runs that wait are still done
-    Disable(One),
+    Disable(JobName),
     /// Delete it with its runs that wait
     Delete {
         #[command(flatten)]
-        one: One,
+        one: JobName,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -56,18 +56,18 @@ pub(super) enum Jobs {
 
 /// One job.
 #[derive(Debug, clap::Args)]
-pub(super) struct One {
+pub(super) struct JobName {
     /// Its name
     name: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A job to be.
 #[derive(Debug, clap::Args)]
-pub(super) struct Definition {
+pub(super) struct JobDefinition {
     #[command(flatten)]
-    one: One,
+    one: JobName,
     /// Where its runs go
     #[arg(long)]
     topic: String,
@@ -107,11 +107,11 @@ pub(super) struct Preview {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     count: u16,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Jobs {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let json = everywhere.json;
         match self {
             Self::Next(preview) => preview.run(everywhere).await,
@@ -141,24 +141,24 @@ impl Jobs {
     }
 }
 
-impl One {
-    async fn open(&self, everywhere: &Everywhere) -> Outcome<(Engine, Tenant)> {
+impl JobName {
+    async fn open(&self, everywhere: &GlobalOptions) -> CommandResult<(Engine, Tenant)> {
         let engine = everywhere.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         Ok((engine, tenant))
     }
 
-    fn missing(&self) -> Failure {
-        Failure::failed(format!("there is no job `{}`; see `punctual job list`", self.name))
+    fn missing(&self) -> CommandFailure {
+        CommandFailure::failed(format!("there is no job `{}`; see `punctual job list`", self.name))
     }
 
-    async fn enable(&self, everywhere: &Everywhere, enabled: bool) -> Outcome {
+    async fn enable(&self, everywhere: &GlobalOptions, enabled: bool) -> CommandResult {
         let (engine, tenant) = self.open(everywhere).await?;
         engine.enable_job(tenant, &self.name, enabled).await?;
         self.show(&engine, tenant, everywhere.json).await
     }
 
-    async fn delete(&self, everywhere: &Everywhere, yes: bool) -> Outcome {
+    async fn delete(&self, everywhere: &GlobalOptions, yes: bool) -> CommandResult {
         let (engine, tenant) = self.open(everywhere).await?;
         if engine.store().job(tenant, &self.name).await?.is_none() {
             return Err(self.missing());
@@ -171,7 +171,7 @@ impl One {
         Ok(())
     }
 
-    async fn show(&self, engine: &Engine, tenant: Tenant, json: bool) -> Outcome {
+    async fn show(&self, engine: &Engine, tenant: Tenant, json: bool) -> CommandResult {
         let state = engine.store().job(tenant, &self.name).await?.ok_or_else(|| self.missing())?;
         let (name, job) = (&state.job.name, &state.job);
         let words = match job.next_due {
@@ -183,8 +183,8 @@ impl One {
     }
 }
 
-impl Definition {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+impl JobDefinition {
+    async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let mut problems = Problems::default();
         let misfire = MisfirePolicy::parse(&self.misfire).map_err(|said| problems.push("--misfire", said));
         let overlap = OverlapPolicy::parse(&self.overlap).map_err(|said| problems.push("--overlap", said));
@@ -205,7 +205,7 @@ impl Definition {
 }
 
 impl Preview {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+    async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let count = usize::from(self.count);
         let (items, timetable) = match (&self.cron, &self.name) {
             (Some(cron), _) => {
@@ -213,14 +213,14 @@ impl Preview {
                 let timetable = Timetable::parse(cron, &self.zone, &mut problems);
                 let timetable = timetable.ok_or(Error::Invalid(problems))?;
                 let from = self.from.as_deref().map(Timestamp::parse).transpose();
-                let from = from.map_err(|said| Failure::usage(format!("--from: {said}")))?;
+                let from = from.map_err(|said| CommandFailure::usage(format!("--from: {said}")))?;
                 let items: Vec<Timestamp> =
                     timetable.upcoming(from.unwrap_or_else(host_now)).take(count).collect();
                 (items, timetable)
             }
             (None, name) => {
                 let name = name.clone().unwrap_or_default();
-                let one = One { name, of: self.of.clone() };
+                let one = JobName { name, of: self.of.clone() };
                 let (engine, tenant) = one.open(everywhere).await?;
                 let items = engine.next_fires(tenant, &one.name, count).await?;
                 let state = engine.store().job(tenant, &one.name).await?.ok_or_else(|| one.missing())?;
@@ -238,7 +238,7 @@ impl Preview {
     }
 }
 
-async fn list(engine: &Engine, tenant: Tenant, json: bool) -> Outcome {
+async fn list(engine: &Engine, tenant: Tenant, json: bool) -> CommandResult {
     let mut jobs: Vec<JobState> = Vec::new();
     loop {
         let after = jobs.last().map(|state| state.job.name.clone()).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `punctual keys`: make, list, revoke.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, print_json, print_line};
+use super::{GlobalOptions, print_json, print_line};
 use punctual::access::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::base::duration;
 use punctual::base::limits::LIST_ITEMS_MAX;
@@ -28,24 +28,24 @@ pub(super) enum Keys {
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// List the keys that are not revoked
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Stop a key from working, at once
     Revoke {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
 }
 
 impl Keys {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         match self {
             Self::Create { name, role, expires_in, expires_at, of } => {
@@ -58,14 +58,15 @@ impl Keys {
     }
 }
 
-async fn end(store: &Store, within: Option<&str>, at: Option<&str>) -> Outcome<Option<Timestamp>> {
+async fn end(store: &Store, within: Option<&str>, at: Option<&str>) -> CommandResult<Option<Timestamp>> {
     match (within, at) {
         (Some(text), _) => {
-            let length = duration::parse(text).map_err(|e| Failure::usage(format!("--expires-in: {e}")))?;
+            let length =
+                duration::parse(text).map_err(|e| CommandFailure::usage(format!("--expires-in: {e}")))?;
             Ok(Some(store.now().await?.plus(length)))
         }
         (None, Some(text)) => {
-            Timestamp::parse(text).map(Some).map_err(|e| Failure::usage(format!("--expires-at: {e}")))
+            Timestamp::parse(text).map(Some).map_err(|e| CommandFailure::usage(format!("--expires-at: {e}")))
         }
         (None, None) => Ok(None),
     }
@@ -76,12 +77,12 @@ async fn create(
     name: &str,
     role: &str,
     end: Option<Timestamp>,
-    of: &OfTenant,
+    of: &TenantOption,
     as_json: bool,
-) -> Outcome {
+) -> CommandResult {
     let role = Role::from_word(role).ok_or_else(|| {
         let words: Vec<&str> = Role::ALL.iter().map(|(_, word)| *word).collect();
-        Failure::usage(format!("`{role}` is not a role; known are {}", words.join(", ")))
+        CommandFailure::usage(format!("`{role}` is not a role; known are {}", words.join(", ")))
     })?;
     let tenant = of.find(store).await?;
     let (key, secret) = store.create_key(tenant, name, role, end).await?;
@@ -96,7 +97,7 @@ async fn create(
     Ok(())
 }
 
-async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
+async fn list(store: &Store, of: &TenantOption, as_json: bool) -> CommandResult {
     let tenant = of.find(store).await?;
     let keys = store.keys(tenant, KeyId(0), LIST_ITEMS_MAX).await?;
     if as_json {
@@ -122,10 +123,10 @@ async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
     Ok(())
 }
 
-async fn revoke(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn revoke(store: &Store, id: i64, of: &TenantOption, as_json: bool) -> CommandResult {
     let tenant = of.find(store).await?;
     if store.revoke_key(tenant, KeyId(id), Role::Ops).await? != RevokeOutcome::Revoked {
-        return Err(Failure::failed(format!("there is no key {id}, or it is revoked already")));
+        return Err(CommandFailure::failed(format!("there is no key {id}, or it is revoked already")));
     }
     if as_json {
         print_json(&json!({"revoked": id}));

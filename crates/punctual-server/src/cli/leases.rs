@@ -2,10 +2,10 @@
 
 mod run;
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, print_json, print_line, words};
+use super::{GlobalOptions, print_json, print_line, words};
 use punctual::base::duration;
 use punctual::base::random;
 use punctual::jobs::store::leases::{AcquireOutcome, Lease, LeaseHold, ReleaseOutcome, RenewOutcome};
@@ -20,7 +20,7 @@ pub(super) enum Leases {
     /// List them by name, held or not
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -31,36 +31,36 @@ pub(super) enum Leases {
     /// Hold a lease, if nobody does; prints its fencing token
     Acquire {
         #[command(flatten)]
-        one: One,
+        one: LeaseOptions,
         /// Who holds it: a name that only this holder uses [default: this machine, and a random word]
         #[arg(long)]
         owner: Option<String>,
     },
     /// Hold a lease for longer
-    Renew(Held),
+    Renew(HeldLease),
     /// Give a lease back
-    Release(Held),
+    Release(HeldLease),
     /// Run a command while holding a lease, and kill it when the lease is lost
     Run(run::Run),
 }
 
 /// One lease, and how long it is to be held.
 #[derive(Debug, clap::Args)]
-pub(super) struct One {
+pub(super) struct LeaseOptions {
     /// Its name
     name: String,
     /// How long it is held without being renewed
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = length)]
     length: Duration,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A lease that is held.
 #[derive(Debug, clap::Args)]
-pub(super) struct Held {
+pub(super) struct HeldLease {
     #[command(flatten)]
-    one: One,
+    one: LeaseOptions,
     /// Who acquired it
     #[arg(long)]
     owner: String,
@@ -79,7 +79,7 @@ fn own_name() -> String {
 }
 
 impl Leases {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult<ExitCode> {
         if let Self::Run(run) = self {
             return run.run(everywhere).await;
         }
@@ -95,7 +95,7 @@ impl Leases {
     }
 }
 
-async fn list(store: &Store, of: &OfTenant, after: &str, limit: u16, as_json: bool) -> Outcome {
+async fn list(store: &Store, of: &TenantOption, after: &str, limit: u16, as_json: bool) -> CommandResult {
     let leases = store.leases(of.find(store).await?, after, limit.into()).await?;
     if as_json {
         print_json(&json!({"items": leases.iter().map(to_json).collect::<Vec<_>>()}));
@@ -144,14 +144,14 @@ fn say(lease: &Lease, as_json: bool) {
 }
 
 /// A lease that somebody else holds.
-fn held_by(lease: &Lease) -> Failure {
-    Failure::failed(format!(
+fn held_by(lease: &Lease) -> CommandFailure {
+    CommandFailure::failed(format!(
         "the lease `{}` is held by {} until {}",
         lease.name, lease.owner, lease.expires_at
     ))
 }
 
-async fn acquire(store: &Store, one: One, owner: Option<String>, as_json: bool) -> Outcome {
+async fn acquire(store: &Store, one: LeaseOptions, owner: Option<String>, as_json: bool) -> CommandResult {
     let tenant = one.of.find(store).await?;
     let owner = owner.unwrap_or_else(own_name);
     match store.acquire_lease(tenant, &one.name, &owner, one.length).await? {
@@ -161,20 +161,20 @@ async fn acquire(store: &Store, one: One, owner: Option<String>, as_json: bool) 
     Ok(())
 }
 
-impl Held {
+impl HeldLease {
     fn holding(&self) -> LeaseHold {
         LeaseHold { name: self.one.name.clone(), owner: self.owner.clone(), token: FencingToken(self.token) }
     }
 
-    fn lost(&self) -> Failure {
-        Failure::failed(format!(
+    fn lost(&self) -> CommandFailure {
+        CommandFailure::failed(format!(
             "fencing token {} of {} does not hold the lease `{}`: it ended, was released, or is another's",
             self.token, self.owner, self.one.name
         ))
     }
 }
 
-async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
+async fn renew(store: &Store, held: HeldLease, as_json: bool) -> CommandResult {
     let tenant = held.one.of.find(store).await?;
     match store.renew_lease(tenant, held.holding(), held.one.length).await? {
         RenewOutcome::Renewed(lease) => say(&lease, as_json),
@@ -183,7 +183,7 @@ async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
     Ok(())
 }
 
-async fn release(store: &Store, held: Held, as_json: bool) -> Outcome {
+async fn release(store: &Store, held: HeldLease, as_json: bool) -> CommandResult {
     let tenant = held.one.of.find(store).await?;
     match store.release_lease(tenant, held.holding()).await? {
         ReleaseOutcome::Released if as_json => print_json(&json!({"released": true})),

@@ -1,7 +1,7 @@
 //! `punctual migrate`: the schema, brought up to date or printed.
 
-use super::failure::Outcome;
-use super::{Everywhere, print_json, print_line};
+use super::failure::CommandResult;
+use super::{GlobalOptions, print_json, print_line};
 use punctual::database::migrate::{self, MigrationOutcome};
 use punctual::{Component, Components, Store};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn read_component(name: &str) -> Result<Component, String> {
 }
 
 impl Migrate {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = if self.print { in_words(everywhere)? } else { Store::open(everywhere.url(), 2)? };
         if self.print {
             print_line(migrate::print(store.dialect(), self.wanted()).trim_end());
@@ -58,7 +58,7 @@ fn sentence(migrated: &MigrationOutcome) -> String {
 }
 
 /// Only the kind of database matters for printing, so no file is made for it.
-fn in_words(everywhere: &Everywhere) -> Outcome<Store> {
+fn in_words(everywhere: &GlobalOptions) -> CommandResult<Store> {
     let url = everywhere.url();
     Ok(Store::open(if url.starts_with("sqlite:") { "sqlite::memory:" } else { url }, 2)?)
 }

@@ -1,9 +1,9 @@
 //! `punctual outbox`: the messages of all tenants, the newest first, and what became of them. What failed is
 //! put back to work with `punctual dead-letters replay`.
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, print_json, print_line, words};
+use super::{GlobalOptions, print_json, print_line, words};
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::{MessageId, Store, Timestamp};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn status(word: &str) -> Result<OutboxStatus, String> {
 }
 
 impl Outbox {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         let messages = self.messages(&store).await?;
         if everywhere.json {
@@ -57,12 +57,12 @@ impl Outbox {
     }
 
     /// Page after page: one that filters may be short.
-    async fn messages(self, store: &Store) -> Outcome<Vec<OutboxMessage>> {
+    async fn messages(self, store: &Store) -> CommandResult<Vec<OutboxMessage>> {
         let tenant = match &self.tenant {
             None => None,
             Some(slug) => {
                 let found = store.tenant(slug).await?;
-                let missing = || Failure::failed(format!("there is no tenant `{slug}`"));
+                let missing = || CommandFailure::failed(format!("there is no tenant `{slug}`"));
                 Some(found.ok_or_else(missing)?.tenant)
             }
         };

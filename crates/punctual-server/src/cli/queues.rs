@@ -1,8 +1,8 @@
 //! `punctual queues`: pause, resume, set.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
-use super::{Everywhere, print_json, print_line};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
+use super::{GlobalOptions, print_json, print_line};
 use punctual::base::duration;
 use punctual::base::nearest::nearest;
 use punctual::queue::store::queues::Lane;
@@ -13,27 +13,27 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Queues {
     /// Hand out nothing more; what is in flight goes on
-    Pause(One),
+    Pause(QueueOptions),
     /// Go on
-    Resume(One),
+    Resume(QueueOptions),
     /// Change settings; those not named stay as they are
-    Set(Box<Set>),
+    Set(Box<QueueChange>),
 }
 
 /// One queue.
 #[derive(Debug, clap::Args)]
-pub(super) struct One {
+pub(super) struct QueueOptions {
     /// The topic
     topic: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Settings to change; the word `default` puts one back.
 #[derive(Debug, clap::Args)]
-pub(super) struct Set {
+pub(super) struct QueueChange {
     #[command(flatten)]
-    one: One,
+    one: QueueOptions,
     /// Started attempts before an item is dead
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Set {
 }
 
 impl Queues {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let is_made = matches!(self, Self::Set(_));
         let (one, change) = match self {
             Self::Pause(one) => (one, json!({"paused": true})),
@@ -72,9 +72,9 @@ impl Queues {
     }
 }
 
-impl One {
+impl QueueOptions {
     /// A pause of a misspelt queue would make one that nobody uses.
-    async fn exists(&self, store: &Store, tenant: Tenant) -> Outcome {
+    async fn exists(&self, store: &Store, tenant: Tenant) -> CommandResult {
         let all = store.queues(tenant).await?;
         let own: Vec<&str> =
             all.iter().filter(|q| q.lane.subscription.is_empty()).map(|q| q.lane.topic.as_str()).collect();
@@ -83,12 +83,12 @@ impl One {
         }
         let meant = nearest(&self.topic, own).map(|topic| format!("did you mean `{topic}`?"));
         let hint = meant.unwrap_or_else(|| "`punctual queues set` makes one".to_owned());
-        Err(Failure::failed(format!("there is no queue `{}`; {hint}", self.topic)))
+        Err(CommandFailure::failed(format!("there is no queue `{}`; {hint}", self.topic)))
     }
 }
 
-impl Set {
-    fn change(self) -> Outcome<(One, Value)> {
+impl QueueChange {
+    fn change(self) -> CommandResult<(QueueOptions, Value)> {
         let mut change = Map::new();
         let mut put = |name: &str, given: Option<String>, read: fn(&str) -> Value| {
             if let Some(text) = given {
@@ -101,7 +101,7 @@ impl Set {
         put("deadHead", self.dead_head, |text| text.into());
         if change.is_empty() {
             let names = "--max-attempts, --backoff, --retention or --dead-head";
-            return Err(Failure::usage(format!("say what to change: {names}")));
+            return Err(CommandFailure::usage(format!("say what to change: {names}")));
         }
         if change.get("deadHead") == Some(&Value::Null) {
             change.insert("deadHead".into(), "block".into());

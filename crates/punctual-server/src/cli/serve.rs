@@ -5,16 +5,16 @@
 
 pub(super) mod signals;
 
-use super::failure::{Failure, Outcome};
-use super::{Everywhere, logs, print_line};
-use crate::app::{App, Exposure, Role, Settings, Started, Stopping};
+use super::failure::{CommandFailure, CommandResult};
+use super::{GlobalOptions, logs, print_line};
+use crate::app::{App, AppSettings, Exposure, Role, StartTime, StopNotice};
 use crate::config::{Config, ConnectionsFile, Flags};
 use crate::connections::{self, ConnectionLimits};
 use crate::demo::fakes::Fakes;
 use crate::http;
 use crate::http::api::waiting::WaitingClaims;
-use crate::http::visitor::Public;
-use crate::http::webhooks::{Ear, Webhooks};
+use crate::http::visitor::PublicLimits;
+use crate::http::webhooks::{CallbackListener, Webhooks};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -50,7 +50,7 @@ pub struct Server {
 ///
 /// # Errors
 /// One sentence about what keeps it from starting.
-pub(super) async fn run(everywhere: Everywhere, flags: Flags) -> Outcome {
+pub(super) async fn run(everywhere: GlobalOptions, flags: Flags) -> CommandResult {
     let as_json = everywhere.json;
     let config = Config::decide(everywhere.database, flags, (everywhere.config.as_deref(), everywhere.file))?;
     logs::begin(config.log_format);
@@ -73,7 +73,7 @@ impl Server {
         config: Config,
         furnish: impl FnOnce(Builder) -> Builder,
         fakes: Option<Fakes>,
-    ) -> Outcome<Self> {
+    ) -> CommandResult<Self> {
         // The port first: a second server by mistake must not touch the database.
         let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
         let address = listener.local_addr().map_err(|e| no_port(config.listen, &e))?;
@@ -81,18 +81,18 @@ impl Server {
         let engine = furnish(builder(&config, address, demo)).open().await?;
         // At the start, and not when the first mail is due: also a server without keys may need one.
         engine.store().check_link_secret().await?;
-        let settings = Settings {
+        let settings = AppSettings {
             root_key: config.root_key.clone(),
             dev: config.clock == ClockMode::Manual,
             exposure: config.exposure(),
             demo,
             fakes,
             role: config.role,
-            public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
+            public: PublicLimits::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
             waiting: WaitingClaims::default(),
             webhooks: webhooks(&config, address),
-            started: Started::default(),
-            stopping: Stopping::default(),
+            started: StartTime::default(),
+            stopping: StopNotice::default(),
             metrics: recorder(),
         };
         Ok(Self { config, app: App { engine, settings: Arc::new(settings) }, listener, address })
@@ -125,7 +125,7 @@ impl Server {
 
     /// A server that nobody can use is a mistake, or will be one. A worker on a private listener shows
     /// everything it has without a key.
-    async fn warn_without_keys(&self) -> Outcome {
+    async fn warn_without_keys(&self) -> CommandResult {
         let needs_none = self.config.role == Role::Worker && self.config.exposure() == Exposure::Local;
         if needs_none || self.config.root_key.is_some() || any_key(self.engine().store()).await? {
             return Ok(());
@@ -151,7 +151,7 @@ impl Server {
     ///
     /// # Errors
     /// When connections cannot be had.
-    pub async fn run(self, asked: impl Future<Output = ()>) -> Outcome {
+    pub async fn run(self, asked: impl Future<Output = ()>) -> CommandResult {
         let engine = self.app.engine.clone();
         let limit = self.config.stop_limit;
         match self.config.role {
@@ -207,7 +207,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
 fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
     let ears = config.channels.real.iter().filter_map(|real| {
         let (provider, channel) = (real.provider.clone(), real.key.clone());
-        Some(Ear { provider, channel, receipts: real.receipts.clone()? })
+        Some(CallbackListener { provider, channel, receipts: real.receipts.clone()? })
     });
     Webhooks { url: config.public_url(address), ears: ears.collect() }
 }
@@ -268,7 +268,7 @@ async fn upkeep(metrics: Option<PrometheusHandle>) {
     }
 }
 
-async fn any_key(store: &Store) -> Outcome<bool> {
+async fn any_key(store: &Store) -> CommandResult<bool> {
     for row in store.tenants(0, 1_000).await? {
         if !store.keys(row.tenant, KeyId(0), 1).await?.is_empty() {
             return Ok(true);
@@ -284,7 +284,7 @@ const fn clock_word(clock: ClockMode) -> &'static str {
     }
 }
 
-fn no_port(address: SocketAddr, error: &std::io::Error) -> Failure {
+fn no_port(address: SocketAddr, error: &std::io::Error) -> CommandFailure {
     let why = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             "another program listens there; choose another with --listen".to_owned()
@@ -293,10 +293,10 @@ fn no_port(address: SocketAddr, error: &std::io::Error) -> Failure {
         std::io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
         _ => error.to_string(),
     };
-    Failure::failed(format!("cannot listen on {address}: {why}"))
+    CommandFailure::failed(format!("cannot listen on {address}: {why}"))
 }
 
-fn broke_off(ended: Result<(), tokio::task::JoinError>) -> Failure {
+fn broke_off(ended: Result<(), tokio::task::JoinError>) -> CommandFailure {
     let why = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
-    Failure::failed(format!("the server cannot accept requests any more: {why}"))
+    CommandFailure::failed(format!("the server cannot accept requests any more: {why}"))
 }

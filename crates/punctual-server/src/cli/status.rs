@@ -1,9 +1,9 @@
 //! `punctual status`: the queues, once or again and again.
 
-use super::database::OfTenant;
-use super::failure::Outcome;
+use super::database::TenantOption;
+use super::failure::CommandResult;
 use super::table::Table;
-use super::{Everywhere, print_json, print_line, words};
+use super::{GlobalOptions, print_json, print_line, words};
 use punctual::operate::store::census::Census;
 use punctual::queue::store::queues::{COUNT_MAX, QueueState};
 use punctual::{Store, Tenant, Timestamp};
@@ -22,11 +22,11 @@ pub(super) struct Status {
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Status {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         let tenant = self.of.find(&store).await?;
         if !self.watch {
@@ -43,7 +43,7 @@ impl Status {
     }
 }
 
-async fn show(store: &Store, tenant: Tenant, as_json: bool, before: &str) -> Outcome {
+async fn show(store: &Store, tenant: Tenant, as_json: bool, before: &str) -> CommandResult {
     let census = store.census().await?;
     let queues = store.queues(tenant).await?;
     if as_json {

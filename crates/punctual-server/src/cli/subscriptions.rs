@@ -1,10 +1,10 @@
 //! `punctual subscriptions`: list, put and delete them.
 
-use super::database::OfTenant;
-use super::failure::{Failure, Outcome};
+use super::database::TenantOption;
+use super::failure::{CommandFailure, CommandResult};
 use super::queues::{number_or_text, waits};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, words};
+use super::{GlobalOptions, ask, print_json, print_line, words};
 use punctual::base::outcome::PutOutcome;
 use punctual::queue::store::queues::COUNT_MAX;
 use punctual::queue::store::subscriptions::SubscriptionState;
@@ -20,14 +20,14 @@ pub(super) enum Subscriptions {
         #[arg(long)]
         topic: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Make a subscription, or change it into this; the same again changes nothing
-    Put(Box<Definition>),
+    Put(Box<SubscriptionDefinition>),
     /// Delete it with what waits for it
     Delete {
         #[command(flatten)]
-        one: One,
+        one: SubscriptionName,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -36,20 +36,20 @@ pub(super) enum Subscriptions {
 
 /// One subscription.
 #[derive(Debug, clap::Args)]
-pub(super) struct One {
+pub(super) struct SubscriptionName {
     /// The topic
     topic: String,
     /// Its name
     name: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A subscription to be.
 #[derive(Debug, clap::Args)]
-pub(super) struct Definition {
+pub(super) struct SubscriptionDefinition {
     #[command(flatten)]
-    one: One,
+    one: SubscriptionName,
     /// Where to: queue, handler:NAME or JSON such as {"type":"queue"}
     #[arg(long, value_name = "TARGET", default_value = "queue")]
     target: String,
@@ -68,7 +68,7 @@ pub(super) struct Definition {
 }
 
 impl Subscriptions {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         match self {
             Self::List { topic, of } => {
                 let engine = everywhere.engine().await?;
@@ -81,26 +81,26 @@ impl Subscriptions {
     }
 }
 
-impl One {
-    async fn open(&self, everywhere: &Everywhere) -> Outcome<(Engine, Tenant)> {
+impl SubscriptionName {
+    async fn open(&self, everywhere: &GlobalOptions) -> CommandResult<(Engine, Tenant)> {
         let engine = everywhere.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         Ok((engine, tenant))
     }
 
-    fn missing(&self) -> Failure {
+    fn missing(&self) -> CommandFailure {
         let Self { topic, name, .. } = self;
-        Failure::failed(format!(
+        CommandFailure::failed(format!(
             "there is no subscription `{topic}/{name}`; see `punctual subscriptions list`"
         ))
     }
 
-    async fn find(&self, engine: &Engine, tenant: Tenant) -> Outcome<SubscriptionState> {
+    async fn find(&self, engine: &Engine, tenant: Tenant) -> CommandResult<SubscriptionState> {
         let state = engine.store().subscription(tenant, &self.topic, &self.name).await?;
         state.ok_or_else(|| self.missing())
     }
 
-    async fn delete(&self, everywhere: &Everywhere, yes: bool) -> Outcome {
+    async fn delete(&self, everywhere: &GlobalOptions, yes: bool) -> CommandResult {
         let (engine, tenant) = self.open(everywhere).await?;
         self.find(&engine, tenant).await?;
         let name = format!("{}/{}", self.topic, self.name);
@@ -116,8 +116,8 @@ impl One {
     }
 }
 
-impl Definition {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+impl SubscriptionDefinition {
+    async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let mut problems = Problems::default();
         let new = NewSubscription::read(&self.document()?, &mut problems);
         let new = new.ok_or(Error::Invalid(problems))?;
@@ -138,7 +138,7 @@ impl Definition {
     }
 
     /// The same document that a PUT takes.
-    fn document(&self) -> Outcome<Value> {
+    fn document(&self) -> CommandResult<Value> {
         let target = match self.target.split_once(':') {
             _ if self.target.starts_with('{') => read("--target", &self.target)?,
             Some(("handler", name)) => json!({"type": "handler", "name": name}),
@@ -156,11 +156,11 @@ impl Definition {
     }
 }
 
-fn read(flag: &str, text: &str) -> Outcome<Value> {
-    serde_json::from_str(text).map_err(|error| Failure::usage(format!("{flag} is not JSON: {error}")))
+fn read(flag: &str, text: &str) -> CommandResult<Value> {
+    serde_json::from_str(text).map_err(|error| CommandFailure::usage(format!("{flag} is not JSON: {error}")))
 }
 
-async fn list(engine: &Engine, tenant: Tenant, topic: Option<String>, json: bool) -> Outcome {
+async fn list(engine: &Engine, tenant: Tenant, topic: Option<String>, json: bool) -> CommandResult {
     let mut all: Vec<SubscriptionState> = Vec::new();
     loop {
         let last = all.last().map(|state| &state.subscription);

@@ -1,10 +1,10 @@
 //! `punctual surveys`: make, publish and look at them.
 
-use super::database::OfTenant;
+use super::database::TenantOption;
 use super::explain::read_json;
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use super::table::{Table, one_line};
-use super::{Everywhere, print_json, print_line, words};
+use super::{GlobalOptions, print_json, print_line, words};
 use crate::http::api::surveys::{ShownResults, shown_results};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::flow::store::flows::{Flow, FlowDraft};
@@ -19,10 +19,10 @@ pub(super) enum Surveys {
     /// List them, by id
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Show one with its draft
-    Show(One),
+    Show(SurveyOption),
     /// Make one from its definition; it is a draft until it is published
     Create {
         /// The definition as JSON, or `-` for standard input
@@ -31,25 +31,25 @@ pub(super) enum Surveys {
         #[arg(long, required_if_eq("file", "-"))]
         name: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Let events meet the draft, as the next version
-    Publish(One),
+    Publish(SurveyOption),
     /// Show what its answers come to
-    Results(One),
+    Results(SurveyOption),
 }
 
 /// One survey.
 #[derive(Debug, clap::Args)]
-pub(super) struct One {
+pub(super) struct SurveyOption {
     /// Its id
     id: i64,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Surveys {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let engine = everywhere.engine().await?;
         let json = everywhere.json;
         match self {
@@ -65,12 +65,12 @@ impl Surveys {
     }
 }
 
-impl One {
-    async fn show(&self, engine: &Engine, json: bool) -> Outcome {
+impl SurveyOption {
+    async fn show(&self, engine: &Engine, json: bool) -> CommandResult {
         let tenant = self.of.find(engine.store()).await?;
         let flow = engine.store().flow(tenant, FlowId(self.id)).await?;
         let missing = || format!("there is no survey {}; see `punctual surveys list`", self.id);
-        let flow = flow.ok_or_else(|| Failure::failed(missing()))?;
+        let flow = flow.ok_or_else(|| CommandFailure::failed(missing()))?;
         if json {
             print_json(&shown(&flow));
             return Ok(());
@@ -80,7 +80,7 @@ impl One {
         Ok(())
     }
 
-    async fn publish(&self, engine: &Engine, json: bool) -> Outcome {
+    async fn publish(&self, engine: &Engine, json: bool) -> CommandResult {
         let tenant = self.of.find(engine.store()).await?;
         let version = engine.store().publish_flow(tenant, FlowId(self.id)).await?;
         if json {
@@ -91,7 +91,7 @@ impl One {
         Ok(())
     }
 
-    async fn results(&self, engine: &Engine, json: bool) -> Outcome {
+    async fn results(&self, engine: &Engine, json: bool) -> CommandResult {
         let tenant = self.of.find(engine.store()).await?;
         let found = engine.results(tenant, FlowId(self.id), &ResultFilter::default()).await?;
         let results = shown_results(self.id, found);
@@ -104,7 +104,7 @@ impl One {
     }
 }
 
-async fn list(engine: &Engine, tenant: Tenant, json: bool) -> Outcome {
+async fn list(engine: &Engine, tenant: Tenant, json: bool) -> CommandResult {
     let mut all: Vec<Flow> = Vec::new();
     loop {
         let after = all.last().map_or(FlowId(0), |flow| flow.id);
@@ -127,7 +127,13 @@ async fn list(engine: &Engine, tenant: Tenant, json: bool) -> Outcome {
     Ok(())
 }
 
-async fn create(engine: &Engine, tenant: Tenant, file: &str, name: Option<String>, json: bool) -> Outcome {
+async fn create(
+    engine: &Engine,
+    tenant: Tenant,
+    file: &str,
+    name: Option<String>,
+    json: bool,
+) -> CommandResult {
     let stem = || Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let definition = read_json(file)?;
     let draft = FlowDraft { name: name.unwrap_or_else(stem), integration_id: None, definition };

@@ -1,8 +1,8 @@
 //! `punctual tenants`: make and list.
 
-use super::failure::Outcome;
+use super::failure::CommandResult;
 use super::table::Table;
-use super::{Everywhere, print_json, print_line};
+use super::{GlobalOptions, print_json, print_line};
 use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) enum Tenants {
 }
 
 impl Tenants {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let store = everywhere.store().await?;
         let rows = match self {
             Self::Create { slug, name, time_zone, locale } => {

@@ -4,8 +4,8 @@
 //! without its channel a letter would fail for good.
 
 use super::call::Server;
-use super::failure::{Failure, Outcome};
-use super::{Everywhere, print_json, print_line};
+use super::failure::{CommandFailure, CommandResult};
+use super::{GlobalOptions, print_json, print_line};
 use crate::config::root_key;
 use punctual::base::duration;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
@@ -30,9 +30,9 @@ pub(super) struct Tick {
 }
 
 impl Tick {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let patience =
-            duration::parse(&self.timeout).map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
+            duration::parse(&self.timeout).map_err(|e| CommandFailure::usage(format!("--timeout: {e}")))?;
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let server = match &self.url {
             Some(url) => Server::parse(url)?,

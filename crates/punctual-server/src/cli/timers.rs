@@ -1,10 +1,10 @@
 //! `punctual timer`: schedule, look at, cancel and move timers.
 
-use super::database::OfTenant;
+use super::database::TenantOption;
 use super::emit::read_payload;
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use super::table::Table;
-use super::{Everywhere, ask, print_json, print_line, unmoved, words};
+use super::{GlobalOptions, ask, print_json, print_line, unmoved, words};
 use punctual::base::duration;
 use punctual::engine::{TimerChangeOutcome, TimerMove};
 use punctual::queue::rules::timer::TimerStatus;
@@ -20,7 +20,7 @@ pub(super) enum Timers {
     /// List them, by the time they are due
     List {
         #[command(flatten)]
-        those: Those,
+        those: TimerOptions,
         /// Waiting, Fired or Cancelled
         #[arg(long, value_parser = read_status)]
         status: Option<TimerStatus>,
@@ -33,16 +33,16 @@ pub(super) enum Timers {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Cancel those that nobody has taken yet
-    Cancel(Bulk),
+    Cancel(BulkOptions),
     /// Move those that nobody has taken yet to another time
     Move {
         #[command(flatten)]
-        bulk: Bulk,
+        bulk: BulkOptions,
         #[command(flatten)]
-        at: At,
+        at: DueOptions,
         /// Spread them evenly over this window, such as 10m
         #[arg(long, value_name = "DURATION")]
         spread: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct Schedule {
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
     #[command(flatten)]
-    at: At,
+    at: DueOptions,
     /// Messages of one key are handled in order, one at a time
     #[arg(long)]
     key: Option<String>,
@@ -70,13 +70,13 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// When: one of the two.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct At {
+pub(super) struct DueOptions {
     /// At this moment, such as 2026-05-14T05:13:00Z
     #[arg(long, value_name = "TIME")]
     due_at: Option<String>,
@@ -87,7 +87,7 @@ pub(super) struct At {
 
 /// Which timers.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Those {
+pub(super) struct TimerOptions {
     /// Only of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -104,17 +104,17 @@ pub(super) struct Those {
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     due_before: Option<Timestamp>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Something done to many.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Bulk {
+pub(super) struct BulkOptions {
     /// Only these
     #[arg(value_name = "ID")]
     ids: Vec<i64>,
     #[command(flatten)]
-    those: Those,
+    those: TimerOptions,
     /// All of the tenant's; needed when nothing else says which
     #[arg(long)]
     all: bool,
@@ -131,7 +131,7 @@ fn read_status(word: &str) -> Result<TimerStatus, String> {
 }
 
 impl Timers {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult {
         let engine = everywhere.engine().await?;
         let as_json = everywhere.json;
         match self {
@@ -147,25 +147,25 @@ impl Timers {
     }
 }
 
-fn read_duration(flag: &str, text: &str) -> Outcome<std::time::Duration> {
-    duration::parse(text).map_err(|e| Failure::usage(format!("{flag}: {e}")))
+fn read_duration(flag: &str, text: &str) -> CommandResult<std::time::Duration> {
+    duration::parse(text).map_err(|e| CommandFailure::usage(format!("{flag}: {e}")))
 }
 
-impl At {
-    fn read(&self) -> Outcome<DueTime> {
+impl DueOptions {
+    fn read(&self) -> CommandResult<DueTime> {
         match (&self.due_at, &self.delay) {
             (Some(at), _) => {
-                let at = Timestamp::parse(at).map_err(|e| Failure::usage(format!("--due-at: {e}")))?;
+                let at = Timestamp::parse(at).map_err(|e| CommandFailure::usage(format!("--due-at: {e}")))?;
                 Ok(DueTime::At(at))
             }
             (None, Some(delay)) => read_duration("--delay", delay).map(DueTime::In),
-            (None, None) => Err(Failure::usage("say when: --due-at or --delay")),
+            (None, None) => Err(CommandFailure::usage("say when: --due-at or --delay")),
         }
     }
 }
 
 impl Schedule {
-    async fn run(self, engine: &Engine, as_json: bool) -> Outcome {
+    async fn run(self, engine: &Engine, as_json: bool) -> CommandResult {
         let tenant = self.of.find(engine.store()).await?;
         let message = punctual::NewMessage {
             key: self.key,
@@ -187,7 +187,7 @@ impl Schedule {
     }
 }
 
-impl Those {
+impl TimerOptions {
     fn which(&self) -> TimerFilter {
         TimerFilter {
             ids: None,
@@ -200,16 +200,16 @@ impl Those {
     }
 }
 
-impl Bulk {
-    async fn run(self, engine: &Engine, to: Option<TimerMove>, as_json: bool) -> Outcome {
+impl BulkOptions {
+    async fn run(self, engine: &Engine, to: Option<TimerMove>, as_json: bool) -> CommandResult {
         let mut which = self.those.which();
         if !self.ids.is_empty() {
             if which != TimerFilter::default() || self.all {
-                return Err(Failure::usage("say which: ids, or a filter, not both"));
+                return Err(CommandFailure::usage("say which: ids, or a filter, not both"));
             }
             which.ids = Some(self.ids.iter().copied().map(MessageId).collect());
         } else if which == TimerFilter::default() && !self.all {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "say which: ids, --topic, --key, --correlation-id, a due time, or --all",
             ));
         }
@@ -236,7 +236,7 @@ impl Bulk {
         self.check_named(verb, &done)
     }
 
-    fn check_named(&self, verb: &str, changed: &TimerChangeOutcome) -> Outcome {
+    fn check_named(&self, verb: &str, changed: &TimerChangeOutcome) -> CommandResult {
         let why = "it is not there, has fired or was cancelled before";
         unmoved::check_named("timer", verb, why, self.ids.iter().copied(), changed.ids.iter().map(|id| id.0))
     }
@@ -248,7 +248,7 @@ async fn change(
     which: TimerFilter,
     to: Option<TimerMove>,
     dry_run: bool,
-) -> Outcome<TimerChangeOutcome> {
+) -> CommandResult<TimerChangeOutcome> {
     Ok(match to {
         None => engine.cancel_timers(tenant, which, dry_run).await?,
         Some(to) => engine.move_timers(tenant, which, to, dry_run).await?,
@@ -271,11 +271,11 @@ fn say(as_json: bool, verb: &str, changed: &TimerChangeOutcome, dry_run: bool, s
 
 async fn list(
     engine: &Engine,
-    those: &Those,
+    those: &TimerOptions,
     status: Option<TimerStatus>,
     limit: usize,
     as_json: bool,
-) -> Outcome {
+) -> CommandResult {
     let store = engine.store();
     let tenant = those.of.find(store).await?;
     let timers = store.timers(tenant, those.which(), status, None, limit).await?;
@@ -312,10 +312,10 @@ fn standing(timer: &Timer) -> String {
     }
 }
 
-async fn show(engine: &Engine, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn show(engine: &Engine, id: i64, of: &TenantOption, as_json: bool) -> CommandResult {
     let tenant = of.find(engine.store()).await?;
     let timer = engine.store().timer(tenant, MessageId(id)).await?;
-    let timer = timer.ok_or_else(|| Failure::failed(format!("there is no timer {id}")))?;
+    let timer = timer.ok_or_else(|| CommandFailure::failed(format!("there is no timer {id}")))?;
     if as_json {
         print_json(&to_json(&timer));
         return Ok(());

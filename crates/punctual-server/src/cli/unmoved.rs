@@ -1,6 +1,6 @@
 //! What a command says when it changed nothing, or not all that was named.
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CommandFailure, CommandResult};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ pub(super) fn check_named<T: Display + Ord>(
     why: &str,
     named: impl IntoIterator<Item = T>,
     changed: impl IntoIterator<Item = T>,
-) -> Outcome {
+) -> CommandResult {
     let changed: BTreeSet<T> = changed.into_iter().collect();
     let left: BTreeSet<T> = named.into_iter().filter(|id| !changed.contains(id)).collect();
     if left.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn check_named<T: Display + Ord>(
     let more = left.len().saturating_sub(TOLD_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (nouns, were) = if left.len() == 1 { (noun.to_owned(), "was") } else { (format!("{noun}s"), "were") };
-    Err(Failure::failed(format!("{nouns} {}{more} {were} not {verb}: {why}", told.join(", "))))
+    Err(CommandFailure::failed(format!("{nouns} {}{more} {were} not {verb}: {why}", told.join(", "))))
 }
 
 /// The answer for programs, with the reason why nothing was changed, if nothing was.

@@ -11,13 +11,13 @@
 mod policy;
 
 use super::root_key::Secret;
-use crate::cli::failure::{Failure, Outcome};
+use crate::cli::failure::{CommandFailure, CommandResult};
 use punctual::base::nearest::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
 use punctual::engine::Builder;
 use punctual::{ClockMode, Problems, Sandbox};
 use punctual_providers::file::RESERVED;
-use punctual_providers::{AnyChannel, Catalogue, Opened, Provider, Receipts};
+use punctual_providers::{AnyChannel, Catalogue, OpenedProvider, Provider, Receipts};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,11 +25,11 @@ use std::path::Path;
 const MEMORY: &str = "memory";
 
 /// The channels of the file, as they are written.
-pub type Written = BTreeMap<String, toml::Table>;
+pub type ChannelTables = BTreeMap<String, toml::Table>;
 
 /// The channels of a server, all decided.
 #[derive(Clone, Debug, Default)]
-pub struct Channels {
+pub struct ConfiguredChannels {
     /// The keys of channels that are in the sandbox, in order.
     pub sandboxed: Vec<String>,
     /// Those that reach people, in order of keys.
@@ -38,7 +38,7 @@ pub struct Channels {
     pub policies: BTreeMap<String, ChannelPolicy>,
 }
 
-impl Channels {
+impl ConfiguredChannels {
     /// Gives an engine these channels; `demo` adds every channel of the sandbox.
     pub(crate) fn add_to(&self, mut builder: Builder, clock: ClockMode, demo: bool) -> Builder {
         if let Some(sandbox) = sandbox(&self.sandboxed, clock, demo) {
@@ -70,7 +70,7 @@ pub struct RealChannel {
 }
 
 /// One channel, decided.
-enum Decided {
+enum ChannelSetup {
     Memory,
     Real(Box<RealChannel>),
 }
@@ -79,20 +79,20 @@ enum Decided {
 ///
 /// # Errors
 /// One sentence about the first channel that cannot be used.
-pub(crate) fn decide(written: &Written, folder: Option<&Path>) -> Outcome<Channels> {
+pub(crate) fn decide(written: &ChannelTables, folder: Option<&Path>) -> CommandResult<ConfiguredChannels> {
     if written.is_empty() {
-        return Ok(Channels::default());
+        return Ok(ConfiguredChannels::default());
     }
-    let mut catalogue = Catalogue::shipped().map_err(Failure::usage)?;
-    folder.map_or(Ok(()), |folder| catalogue.add_folder(folder)).map_err(Failure::usage)?;
-    let mut channels = Channels::default();
+    let mut catalogue = Catalogue::shipped().map_err(CommandFailure::usage)?;
+    folder.map_or(Ok(()), |folder| catalogue.add_folder(folder)).map_err(CommandFailure::usage)?;
+    let mut channels = ConfiguredChannels::default();
     for (key, table) in written {
-        let wrong = |said: String| Failure::usage(format!("channels.\"{key}\": {said}"));
+        let wrong = |said: String| CommandFailure::usage(format!("channels.\"{key}\": {said}"));
         let policy = policy::read(key, table, written).map_err(wrong)?;
         channels.policies.insert(key.clone(), policy);
         match decide_one(key, table, &catalogue).map_err(wrong)? {
-            Decided::Memory => channels.sandboxed.push(key.clone()),
-            Decided::Real(real) => channels.real.push(*real),
+            ChannelSetup::Memory => channels.sandboxed.push(key.clone()),
+            ChannelSetup::Real(real) => channels.real.push(*real),
         }
     }
     Ok(channels)
@@ -102,16 +102,16 @@ pub(crate) fn decide(written: &Written, folder: Option<&Path>) -> Outcome<Channe
 ///
 /// # Errors
 /// One sentence about the first channel that cannot be used.
-pub fn policies(written: &Written) -> Outcome<BTreeMap<String, ChannelPolicy>> {
+pub fn policies(written: &ChannelTables) -> CommandResult<BTreeMap<String, ChannelPolicy>> {
     let policy = |(key, table): (&String, &toml::Table)| {
         let read = policy::read(key, table, written);
         read.map(|policy| (key.clone(), policy))
-            .map_err(|said| Failure::usage(format!("channels.\"{key}\": {said}")))
+            .map_err(|said| CommandFailure::usage(format!("channels.\"{key}\": {said}")))
     };
     written.iter().map(policy).collect()
 }
 
-fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<Decided, String> {
+fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<ChannelSetup, String> {
     let mut problems = Problems::default();
     check_key(key, "", &mut problems);
     if !problems.0.is_empty() {
@@ -125,7 +125,7 @@ fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<D
         }
     };
     if name == MEMORY {
-        return check_memory(table).map(|()| Decided::Memory);
+        return check_memory(table).map(|()| ChannelSetup::Memory);
     }
     let Some(provider) = catalogue.provider(name) else {
         let known: Vec<&str> = [MEMORY, "smtp"].into_iter().chain(catalogue.names()).collect();
@@ -133,10 +133,11 @@ fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<D
     };
     check_kind(key, name, &provider)?;
     let given = given(table)?;
-    let Opened { channel, receipts } = provider.open(given).map_err(|problems| problems.to_string())?;
+    let OpenedProvider { channel, receipts } =
+        provider.open(given).map_err(|problems| problems.to_string())?;
     let shown = shown(&provider, &channel);
     let (key, provider) = (key.to_owned(), name.to_owned());
-    Ok(Decided::Real(Box::new(RealChannel { key, provider, shown, channel, receipts })))
+    Ok(ChannelSetup::Real(Box::new(RealChannel { key, provider, shown, channel, receipts })))
 }
 
 fn check_memory(table: &toml::Table) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! space between them; the first one seals, all of them open.
 
 use crate::base64::decode;
-use crate::cli::failure::{Failure, Outcome};
+use crate::cli::failure::{CommandFailure, CommandResult};
 use punctual::base::sealing::{EncryptionKey, EncryptionKeys};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const ID_DEFAULT: &str = "default";
 ///
 /// # Errors
 /// One sentence about the first key that cannot be used, which it does not repeat.
-pub(super) fn decide() -> Outcome<EncryptionKeys> {
+pub(super) fn decide() -> CommandResult<EncryptionKeys> {
     let text = match std::env::var(VARIABLE) {
         Ok(text) => text,
         Err(std::env::VarError::NotPresent) => return Ok(EncryptionKeys::default()),
@@ -28,8 +28,8 @@ pub(super) fn decide() -> Outcome<EncryptionKeys> {
     read_keys(&text).map_err(|said: String| refusal(&said))
 }
 
-fn refusal(said: &str) -> Failure {
-    Failure::usage(format!(
+fn refusal(said: &str) -> CommandFailure {
+    CommandFailure::usage(format!(
         "{VARIABLE} {said}; make a key with `openssl rand -base64 32`, and write several as id:key,id:key"
     ))
 }

@@ -1,6 +1,6 @@
 //! The root key: a secret, so never a flag (the process list shows flags).
 
-use crate::cli::failure::{Failure, Outcome};
+use crate::cli::failure::{CommandFailure, CommandResult};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -50,12 +50,12 @@ impl Secret {
 ///
 /// # Errors
 /// One sentence when it is too short or cannot be found.
-pub fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
+pub fn decide(file: Option<Secret>) -> CommandResult<Option<String>> {
     let variable = std::env::var(VARIABLE).ok().filter(|key| !key.is_empty());
     let (place, key) = match (variable, file) {
         (Some(key), _) => (VARIABLE, Some(key)),
         (None, Some(secret)) => {
-            let key = secret.reveal().map_err(|e| Failure::usage(format!("root_key: {e}")))?;
+            let key = secret.reveal().map_err(|e| CommandFailure::usage(format!("root_key: {e}")))?;
             ("root_key", Some(key))
         }
         (None, None) => return Ok(None),
@@ -63,16 +63,16 @@ pub fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
     key.map(|key| check(place, key)).transpose()
 }
 
-fn check(place: &str, key: String) -> Outcome<String> {
+fn check(place: &str, key: String) -> CommandResult<String> {
     let chars = key.chars().count();
     if chars < ROOT_KEY_CHARS_MIN {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{place} has {chars} characters, but needs at least {ROOT_KEY_CHARS_MIN}; \
              make one with `openssl rand -hex 32`"
         )));
     }
     if key.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(Failure::usage(format!("{place} must not contain white space")));
+        return Err(CommandFailure::usage(format!("{place} must not contain white space")));
     }
     Ok(key)
 }

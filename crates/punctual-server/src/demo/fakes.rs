@@ -33,7 +33,7 @@ const DELIVERY_TAKES: Duration = Duration::from_secs(3);
 
 /// A request that came, and what was answered.
 #[derive(Clone, Debug, Serialize)]
-pub struct Got {
+pub struct FakeRequest {
     /// When.
     pub at: Timestamp,
     /// The provider it was meant for.
@@ -59,7 +59,7 @@ pub struct Fakes {
 
 #[derive(Debug, Default)]
 struct Shared {
-    got: Mutex<VecDeque<Got>>,
+    got: Mutex<VecDeque<FakeRequest>>,
     /// Where callbacks go.
     report_to: OnceLock<SocketAddr>,
 }
@@ -91,11 +91,11 @@ impl Fakes {
 
     /// What came, the newest first.
     #[must_use]
-    pub fn got(&self) -> Vec<Got> {
+    pub fn got(&self) -> Vec<FakeRequest> {
         self.shared.got.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }
 
-    fn keep(&self, got: Got) {
+    fn keep(&self, got: FakeRequest) {
         let mut all = self.shared.got.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() == KEPT_MAX {
             all.pop_front();
@@ -114,8 +114,8 @@ async fn take(State(fakes): State<Fakes>, uri: Uri, headers: HeaderMap, body: By
     }
     let (status, said) = (reply.status, reply.said.clone());
     let answered = respond(reply);
-    let answer::Asked { provider, to, subject, text } = asked;
-    fakes.keep(Got { at: host_now(), provider, to, subject, text, status, said });
+    let answer::FakeMessage { provider, to, subject, text } = asked;
+    fakes.keep(FakeRequest { at: host_now(), provider, to, subject, text, status, said });
     answered
 }
 

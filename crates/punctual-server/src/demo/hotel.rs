@@ -4,8 +4,8 @@
 //! are confirmed twice, as by a double click, and some are cancelled before the guest is told.
 
 use super::fakes::Fakes;
-use crate::cli::failure::{Failure, Outcome};
-use crate::config::channels::{self, Channels, Written};
+use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::config::channels::{self, ChannelTables, ConfiguredChannels};
 use punctual::base::random;
 use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::flow::rules::entity::NewEntityState;
@@ -30,7 +30,7 @@ const LISTINGS: [&str; 3] = ["Riverside House", "Palm Courtyard", "The Old Mill"
 ///
 /// # Errors
 /// When a provider's file cannot be used.
-pub fn channels(fakes: &Fakes) -> Outcome<Channels> {
+pub fn channels(fakes: &Fakes) -> CommandResult<ConfiguredChannels> {
     let url = fakes.url();
     let secret = super::fakes::APP_SECRET;
     let text = format!(
@@ -42,7 +42,8 @@ pub fn channels(fakes: &Fakes) -> Outcome<Channels> {
          [\"email:sendgrid\"]\nprovider = \"sendgrid\"\napi_key = \"demo\"\nsender = \"stay@hotel.example\"\n\
          sender_name = \"The hotel\"\nbase_url = \"{url}\"\nallow_host = \"127.0.0.1\"\n"
     );
-    let written: Written = toml::from_str(&text).map_err(|error| Failure::failed(error.to_string()))?;
+    let written: ChannelTables =
+        toml::from_str(&text).map_err(|error| CommandFailure::failed(error.to_string()))?;
     channels::decide(&written, None)
 }
 

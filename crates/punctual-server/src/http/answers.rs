@@ -2,7 +2,7 @@
 //!
 //! A key belongs to the caller's tenant, or to the link of a survey where the caller needs no API key
 //! ([`KeyScope`]). An answer that shows a secret says what to keep instead
-//! ([`Keep`]), because a secret is shown once. What failed on our side is not kept.
+//! ([`KeptBody`]), because a secret is shown once. What failed on our side is not kept.
 //!
 //! The answer is not kept in the transaction that carries the request out. If that transaction's outcome is
 //! unknown, or the process ends between the two, the same request is carried out again; messages and timers
@@ -10,11 +10,11 @@
 //! requests have no such guard.
 
 use super::body_room::chew;
-use super::error::{Answer, Failure, OutcomeUnknown, PROBLEM_JSON};
+use super::error::{ApiResult, OutcomeUnknown, PROBLEM_JSON, RequestFailure};
 use super::visitor::Visitor;
 use super::{Route, input};
 use crate::app::App;
-use crate::auth::{Caller, Need};
+use crate::auth::{Access, Caller};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::CONTENT_TYPE;
@@ -40,7 +40,7 @@ const LINK: &str = "link";
 
 /// What is kept in place of the body that the first caller saw.
 #[derive(Clone, Debug)]
-pub struct Keep(pub String);
+pub struct KeptBody(pub String);
 
 /// The owner of the Idempotency-Keys of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl KeyScope {
     #[must_use]
     pub fn of(route: &Route) -> Option<Self> {
         match (route.method_and_path(), route.need) {
-            (("POST", path), Need::Nothing) => path.starts_with("/api/").then_some(Self::Link),
+            (("POST", path), Access::Nothing) => path.starts_with("/api/").then_some(Self::Link),
             (("POST", _), _) => Some(Self::Tenant),
             _ => None,
         }
@@ -65,7 +65,7 @@ impl KeyScope {
 }
 
 /// A request with an Idempotency-Key: where the key is kept, and the role that the answer is for.
-struct Keyed {
+struct KeyedRequest {
     tenant: Tenant,
     key: String,
     role: &'static str,
@@ -75,11 +75,16 @@ struct Keyed {
 ///
 /// # Errors
 /// 409 for another request under the same key, or while the first one runs.
-pub async fn once(State(app): State<App>, caller: Caller, request: Request, next: Next) -> Answer<Response> {
+pub async fn once(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> ApiResult<Response> {
     match key_of(request.headers())? {
         None => Ok(next.run(request).await),
         Some(key) => {
-            let keyed = Keyed { tenant: caller.tenant, key, role: caller.role.word() };
+            let keyed = KeyedRequest { tenant: caller.tenant, key, role: caller.role.word() };
             carry_out(&app, keyed, request, next).await
         }
     }
@@ -89,7 +94,7 @@ pub async fn once(State(app): State<App>, caller: Caller, request: Request, next
 ///
 /// # Errors
 /// As [`once`], and 429 for requests that come too often.
-pub async fn once_for_link(State(app): State<App>, request: Request, next: Next) -> Answer<Response> {
+pub async fn once_for_link(State(app): State<App>, request: Request, next: Next) -> ApiResult<Response> {
     let Some(key) = key_of(request.headers())? else {
         return Ok(next.run(request).await);
     };
@@ -106,13 +111,13 @@ pub async fn once_for_link(State(app): State<App>, request: Request, next: Next)
         None => Ok(next.run(request).await),
         Some((entry, _)) => {
             // No header has a line break, so no key of the tenant's own is the same.
-            let keyed = Keyed { tenant: entry.tenant, key: format!("{link}\n{key}"), role: LINK };
+            let keyed = KeyedRequest { tenant: entry.tenant, key: format!("{link}\n{key}"), role: LINK };
             carry_out(&app, keyed, request, next).await
         }
     }
 }
 
-async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Answer<Response> {
+async fn carry_out(app: &App, keyed: KeyedRequest, request: Request, next: Next) -> ApiResult<Response> {
     let (parts, body) = request.into_parts();
     let read = input::read_of(&parts.extensions, body).await?;
     let digest = chew(read.bytes.len(), || digest_of(keyed.role, &parts, &read.bytes));
@@ -122,10 +127,10 @@ async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Ans
         IdempotencyStatus::Answered { status, body } => return Ok(again(status, body)),
         IdempotencyStatus::Running => {
             let said = "the first request with this Idempotency-Key is still being carried out";
-            return Err(Failure::conflict(said).retry_after(RUNNING_SECONDS));
+            return Err(RequestFailure::conflict(said).retry_after(RUNNING_SECONDS));
         }
         IdempotencyStatus::Other => {
-            return Err(Failure::conflict("this Idempotency-Key was used for another request"));
+            return Err(RequestFailure::conflict("this Idempotency-Key was used for another request"));
         }
     };
     let mut request = Request::from_parts(parts, Body::from(read.bytes.clone()));
@@ -158,14 +163,14 @@ impl RequestToken {
 }
 
 impl<S: Sync> FromRequestParts<S> for RequestToken {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
         Ok(parts.extensions.get().cloned().unwrap_or_default())
     }
 }
 
-fn key_of(headers: &HeaderMap) -> Answer<Option<String>> {
+fn key_of(headers: &HeaderMap) -> ApiResult<Option<String>> {
     let Some(value) = headers.get(KEY) else {
         return Ok(None);
     };
@@ -190,15 +195,15 @@ fn again(status: u16, body: String) -> Response {
     response
 }
 
-async fn keep(app: &App, keyed: &Keyed, response: Response) -> Answer<Response> {
-    let (store, Keyed { tenant, key, .. }) = (app.engine.store(), keyed);
+async fn keep(app: &App, keyed: &KeyedRequest, response: Response) -> ApiResult<Response> {
+    let (store, KeyedRequest { tenant, key, .. }) = (app.engine.store(), keyed);
     let (parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
-        return Err(Failure::internal());
+        return Err(RequestFailure::internal());
     };
     let passing = parts.status.is_server_error() || parts.status == StatusCode::TOO_MANY_REQUESTS;
-    let text = match parts.extensions.get::<Keep>() {
-        Some(Keep(text)) => Some(text.as_str()),
+    let text = match parts.extensions.get::<KeptBody>() {
+        Some(KeptBody(text)) => Some(text.as_str()),
         None => std::str::from_utf8(&bytes).ok(),
     };
     let kept = match text.filter(|text| !passing && text.len() <= KEPT_BYTES_MAX) {

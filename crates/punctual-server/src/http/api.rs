@@ -28,7 +28,7 @@ pub mod visits;
 pub mod waiting;
 pub mod work;
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use serde_json::value::RawValue;
@@ -40,23 +40,23 @@ fn raw(text: String) -> Box<RawValue> {
 
 /// The `{id}` of a path. What is not a number cannot be there.
 #[derive(Clone, Copy, Debug)]
-pub struct Id(pub i64);
+pub struct IdPath(pub i64);
 
-impl Id {
+impl IdPath {
     /// 404 for it.
-    fn not_found(self, noun: &str) -> Failure {
-        Failure::not_found(format!("there is no {noun} `{}`", self.0))
+    fn not_found(self, noun: &str) -> RequestFailure {
+        RequestFailure::not_found(format!("there is no {noun} `{}`", self.0))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for IdPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = RawPathParams::from_request_parts(parts, state).await.ok();
         let text = names.iter().flatten().find(|(name, _)| *name == "id");
         let number = text.and_then(|(_, text)| text.parse().ok());
-        let missing = || Failure::not_found("there is nothing of that id: it is not a number");
+        let missing = || RequestFailure::not_found("there is nothing of that id: it is not a number");
         number.filter(|n| *n > 0).map(Self).ok_or_else(missing)
     }
 }

@@ -1,7 +1,7 @@
 //! `GET /docs`: the operations on one page that needs nothing but itself.
 
 use super::{Route, openapi};
-use crate::auth::Need;
+use crate::auth::Access;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse};
 use punctual::base::random;
@@ -44,9 +44,9 @@ fn page(routes: &[Route], nonce: &str) -> String {
     )
 }
 
-fn role(need: Need) -> &'static str {
+fn role(need: Access) -> &'static str {
     match need {
-        Need::Nothing | Need::Probe | Need::Metrics | Need::Private(_) => "-",
-        Need::Key(role) => role.word(),
+        Access::Nothing | Access::Probe | Access::Metrics | Access::Private(_) => "-",
+        Access::Key(role) => role.word(),
     }
 }

@@ -18,7 +18,7 @@ const RETRY_SECONDS: u32 = 1;
 
 /// A request that was not carried out, and why.
 #[derive(Debug)]
-pub struct Failure {
+pub struct RequestFailure {
     status: StatusCode,
     slug: &'static str,
     detail: String,
@@ -27,7 +27,7 @@ pub struct Failure {
 }
 
 /// What handlers answer.
-pub type Answer<T> = Result<T, Failure>;
+pub type ApiResult<T> = Result<T, RequestFailure>;
 
 /// The body of a problem.
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct Body<'a> {
     error_count: Option<usize>,
 }
 
-impl Failure {
+impl RequestFailure {
     /// What is wrong, in one line.
     #[must_use]
     pub(crate) fn sentence(&self) -> String {
@@ -153,13 +153,13 @@ fn summary(problems: &[Problem]) -> String {
     }
 }
 
-impl From<Problems> for Failure {
+impl From<Problems> for RequestFailure {
     fn from(problems: Problems) -> Self {
         Self::invalid(problems)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for RequestFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::Invalid(problems) => Self::invalid(problems),
@@ -174,14 +174,14 @@ impl From<Error> for Failure {
     }
 }
 
-fn unavailable(error: &Error) -> Failure {
+fn unavailable(error: &Error) -> RequestFailure {
     tracing::warn!(%error, "a request met a database that is not available");
     let fault = StorageFault::find(&error.to_string());
     let (slug, said) = match error {
         Error::Unknown(_) => (OUTCOME_UNKNOWN, unknown_cause(fault)),
         _ => ("unavailable", unavailable_cause(fault)),
     };
-    Failure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
+    RequestFailure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
 }
 
 /// Names the cause of a commit that failed. A full disk shows there as a rule, since SQLite writes its log
@@ -216,7 +216,7 @@ const OUTCOME_UNKNOWN: &str = "outcome-unknown";
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeUnknown;
 
-impl IntoResponse for Failure {
+impl IntoResponse for RequestFailure {
     fn into_response(self) -> Response {
         let text = self.to_json();
         let kind = HeaderValue::from_static(PROBLEM_JSON);
@@ -238,7 +238,7 @@ impl IntoResponse for Failure {
 /// 405 with the methods that would do.
 pub fn method_not_allowed(allowed: &str) -> Response {
     let said = format!("this path answers only {allowed}");
-    let failure = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", said);
+    let failure = RequestFailure::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", said);
     let mut response = failure.into_response();
     if let Ok(value) = HeaderValue::from_str(allowed) {
         response.headers_mut().insert(ALLOW, value);
@@ -253,8 +253,8 @@ mod tests {
     /// PRD-14: an operator reads what to mend, and nothing of the database's own words.
     #[test]
     fn prd_14_an_error_names_the_disk() {
-        let detail = |words: &str| Failure::from(Error::Unavailable(words.to_owned().into())).detail;
-        let unknown = |words: &str| Failure::from(Error::Unknown(words.to_owned().into())).detail;
+        let detail = |words: &str| RequestFailure::from(Error::Unavailable(words.to_owned().into())).detail;
+        let unknown = |words: &str| RequestFailure::from(Error::Unknown(words.to_owned().into())).detail;
         for told in [detail("database or disk is full"), unknown("database or disk is full")] {
             assert!(told.contains("the disk of the database is full"), "{told}");
         }
@@ -283,7 +283,7 @@ mod tests {
         ];
         for (error, status, retry) in cases {
             let name = error.to_string();
-            let failure = Failure::from(error);
+            let failure = RequestFailure::from(error);
             assert!(!failure.detail.contains("secret"), "{name}");
             let response = failure.into_response();
             assert_eq!(response.status().as_u16(), status, "{name}");

@@ -3,7 +3,7 @@
 //! A request runs in a task of its own, so that a write once begun is finished even if the
 //! client hangs up, and a panic becomes an answer. What only waits listens to [`Hangup`].
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use axum::extract::{FromRequestParts, MatchedPath, Request};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
@@ -38,7 +38,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|p| p.as_str().to_owned());
     let (route, method) = (path.unwrap_or_else(|| "none".into()), request.method().to_string());
     let hangup = Hangup::default();
-    let _told = Told(hangup.clone());
+    let _told = HangupGuard(hangup.clone());
     request.extensions_mut().insert(hangup);
     let span = tracing::info_span!("request", id = %id, %method, %route);
     let started = monotonic();
@@ -52,7 +52,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
 fn panicked(error: &tokio::task::JoinError, id: &str) -> Response {
     metrics::counter!("punctual_http_panics_total").increment(1);
     tracing::error!(request = id, %error, "a request panicked");
-    Failure::internal().into_response()
+    RequestFailure::internal().into_response()
 }
 
 /// The router's own refusals are plain text; here they get the form of all others.
@@ -62,7 +62,7 @@ fn as_problem(response: Response) -> Response {
         return response;
     }
     let said = "the path or the query cannot be read; write characters beyond ASCII as UTF-8 in percent form";
-    Failure::new(response.status(), "malformed", said).into_response()
+    RequestFailure::new(response.status(), "malformed", said).into_response()
 }
 
 fn request_id(headers: &HeaderMap) -> String {
@@ -102,9 +102,9 @@ impl Hangup {
 }
 
 /// Tells when the outer half of the request is dropped.
-struct Told(Hangup);
+struct HangupGuard(Hangup);
 
-impl Drop for Told {
+impl Drop for HangupGuard {
     fn drop(&mut self) {
         self.0.0.notify_one();
     }

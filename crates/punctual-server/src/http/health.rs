@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// The details.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Details {
+pub struct HealthDetails {
     status: &'static str,
     version: &'static str,
     clock: &'static str,
@@ -92,7 +92,7 @@ struct Loop {
 }
 
 /// `GET /health`: 200 when requests can be served and the loops are alive, else 503.
-pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
+pub async fn details(State(app): State<App>) -> (StatusCode, Json<HealthDetails>) {
     let health = app.engine.health().await;
     let (live, ready) = (app.engine.is_live(), health.is_ready());
     let complaints = complaints(&app, &health);
@@ -101,7 +101,7 @@ pub async fn details(State(app): State<App>) -> (StatusCode, Json<Details>) {
         (true, false) => "degraded",
         (false, _) => "down",
     };
-    let details = Details {
+    let details = HealthDetails {
         status,
         version: env!("CARGO_PKG_VERSION"),
         clock: if app.engine.clock() == ClockMode::Manual { "manual" } else { "system" },

@@ -5,7 +5,7 @@
 
 use super::body_limit::{BodyLimit, ValueCounter};
 use super::body_room::{BodyRoom, SMALL_BYTES_MAX, TakenRoom, chew};
-use super::error::Failure;
+use super::error::RequestFailure;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
@@ -48,9 +48,9 @@ pub struct ReadBody {
 }
 
 impl<S: Send + Sync> FromRequest<S> for Input {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, RequestFailure> {
         let media_type = media_type(request.headers());
         let limit = limit_of(request.extensions());
         let (mut parts, body) = request.into_parts();
@@ -72,7 +72,7 @@ pub async fn refuse_encoded(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let said = "bodies are read without a content encoding only; send this one uncompressed";
-    let mut refused = Failure::unsupported(said).into_response();
+    let mut refused = RequestFailure::unsupported(said).into_response();
     refused.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     refused
 }
@@ -88,19 +88,19 @@ fn room_of(extensions: &Extensions) -> BodyRoom {
 }
 
 /// Reads a body of at most `bytes_max`, no more than small bodies have, and within its limit of time.
-pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
+pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, RequestFailure> {
     let collect = collect(body, (bytes_max, usize::MAX), None);
     Ok(in_time(collect).await?.bytes)
 }
 
 /// Reads the body of a request, with room for a large one.
-pub async fn read_of(extensions: &Extensions, body: Body) -> Result<ReadBody, Failure> {
+pub async fn read_of(extensions: &Extensions, body: Body) -> Result<ReadBody, RequestFailure> {
     read(body, limit_of(extensions), &room_of(extensions)).await
 }
 
 /// A body that says how large it is waits for its room first. Another gets it on its way, and has the whole
 /// time for bodies for both.
-async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody, Failure> {
+async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody, RequestFailure> {
     let most = (limit.bytes_max, limit.values_max());
     match body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) {
         Some(bytes) if bytes > limit.bytes_max => Err(too_long(limit.bytes_max)),
@@ -112,10 +112,12 @@ async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody,
     }
 }
 
-async fn in_time(collect: impl Future<Output = Result<ReadBody, Failure>>) -> Result<ReadBody, Failure> {
+async fn in_time(
+    collect: impl Future<Output = Result<ReadBody, RequestFailure>>,
+) -> Result<ReadBody, RequestFailure> {
     let late = || {
         let said = "the body did not arrive within 30 seconds";
-        Failure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
+        RequestFailure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
     };
     tokio::time::timeout(BODY_PATIENCE, collect).await.unwrap_or_else(|_| Err(late()))
 }
@@ -126,7 +128,7 @@ async fn collect(
     mut body: Body,
     (bytes_max, values_max): (usize, usize),
     room: Option<&BodyRoom>,
-) -> Result<ReadBody, Failure> {
+) -> Result<ReadBody, RequestFailure> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long(bytes_max));
     }
@@ -134,7 +136,7 @@ async fn collect(
     let (mut text, mut counter) = (Vec::with_capacity(expected), ValueCounter::default());
     let (mut to_take, mut taken) = (room, TakenRoom::default());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let frame = frame.map_err(|_| Failure::malformed("the body broke off before its end"))?;
+        let frame = frame.map_err(|_| RequestFailure::malformed("the body broke off before its end"))?;
         let Ok(piece) = frame.into_data() else { continue };
         if text.len() + piece.len() > bytes_max {
             return Err(too_long(bytes_max));
@@ -151,14 +153,14 @@ async fn collect(
         }
         if counter.values > values_max {
             let said = format!("a body of this route may have at most {values_max} JSON values");
-            return Err(Failure::too_large(said));
+            return Err(RequestFailure::too_large(said));
         }
     }
     Ok(ReadBody { bytes: Bytes::from(text), room: taken })
 }
 
-fn too_long(bytes_max: usize) -> Failure {
-    Failure::too_large(format!("a request may have at most {} MiB", bytes_max / (1024 * 1024)))
+fn too_long(bytes_max: usize) -> RequestFailure {
+    RequestFailure::too_large(format!("a request may have at most {} MiB", bytes_max / (1024 * 1024)))
 }
 
 fn media_type(headers: &HeaderMap) -> String {
@@ -171,7 +173,7 @@ impl Input {
     ///
     /// # Errors
     /// 400 when it is not JSON, 422 when it is not an object.
-    pub fn object(&self) -> Result<Map<String, Value>, Failure> {
+    pub fn object(&self) -> Result<Map<String, Value>, RequestFailure> {
         chew(self.bytes.len(), || object(&self.bytes))
     }
 
@@ -184,7 +186,7 @@ impl Input {
     ///
     /// # Errors
     /// As [`Input::object`].
-    pub fn object_or_nothing(&self) -> Result<Map<String, Value>, Failure> {
+    pub fn object_or_nothing(&self) -> Result<Map<String, Value>, RequestFailure> {
         if self.bytes.trim_ascii().is_empty() { Ok(Map::new()) } else { self.object() }
     }
 }
@@ -193,7 +195,7 @@ impl Input {
 ///
 /// # Errors
 /// 400 when it is not JSON, 422 when it is not an object.
-pub fn object(body: &[u8]) -> Result<Map<String, Value>, Failure> {
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, RequestFailure> {
     match serde_json::from_slice(body).map_err(|e| not_json(&e))? {
         Value::Object(map) => Ok(map),
         other => Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into()),
@@ -201,8 +203,8 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, Failure> {
 }
 
 /// 400, with the place.
-pub fn not_json(error: &serde_json::Error) -> Failure {
-    Failure::malformed(format!("the body is not JSON: {error}"))
+pub fn not_json(error: &serde_json::Error) -> RequestFailure {
+    RequestFailure::malformed(format!("the body is not JSON: {error}"))
 }
 
 /// What a value is, with its article.

@@ -8,7 +8,7 @@ pub use operations::{OPERATIONS, Operation};
 
 use super::Route;
 use super::answers::KeyScope;
-use crate::auth::Need;
+use crate::auth::Access;
 use axum::Json;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -60,7 +60,7 @@ fn describe(route: &Route, operation: &Operation) -> Value {
     let path = route.method_and_path().1;
     let mut parameters: Vec<Value> = path_names(path).map(|name| path_parameter(path, name)).collect();
     parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
-    if let Need::Key(_) = route.need {
+    if let Access::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
     }
     if KeyScope::of(route).is_some() {
@@ -77,31 +77,31 @@ fn describe(route: &Route, operation: &Operation) -> Value {
     if let Some(schema) = operation.takes {
         said["requestBody"] = body(schema, operation.body_needed);
     }
-    if !matches!(route.need, Need::Key(_)) {
+    if !matches!(route.need, Access::Key(_)) {
         said["security"] = json!([]);
     }
     said
 }
 
-fn who(need: Need) -> String {
+fn who(need: Access) -> String {
     match need {
-        Need::Nothing => "Needs no key.".into(),
-        Need::Private(role) => {
+        Access::Nothing => "Needs no key.".into(),
+        Access::Private(role) => {
             format!(
                 "Needs no key on this machine, and the role `{}` elsewhere or through a proxy.",
                 role.word()
             )
         }
-        Need::Metrics => {
+        Access::Metrics => {
             "Needs no key on this machine, and the role `metrics` or `ops` elsewhere or through a proxy."
                 .into()
         }
-        Need::Probe => "Needs no key on a private listener, and one of any role elsewhere.".into(),
-        Need::Key(role) => format!("Needs the role `{}`.", role.word()),
+        Access::Probe => "Needs no key on a private listener, and one of any role elsewhere.".into(),
+        Access::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
 }
 
-fn responses(need: Need, operation: &Operation) -> Value {
+fn responses(need: Access, operation: &Operation) -> Value {
     let schema = operation.gives.1;
     let mut all = Map::new();
     for (status, schema) in [Some(operation.gives), operation.or_gives].into_iter().flatten() {
@@ -118,15 +118,15 @@ fn responses(need: Need, operation: &Operation) -> Value {
 
 /// The statuses of refusals and trouble, beside those that the operation names itself. Pages say on a page
 /// what is wrong, with the same statuses.
-fn problems(need: Need, operation: &Operation) -> Vec<u16> {
+fn problems(need: Access, operation: &Operation) -> Vec<u16> {
     // Any request can be unreadable, for a foreign host, encoded, or meet trouble of ours.
     let mut all = vec![400, 414, 415, 421, 431, 500, 503];
     let (method, path) = operation.route.split_once(' ').unwrap_or(("GET", operation.route));
-    let is_public = need == Need::Nothing && path.contains('{');
-    if need != Need::Nothing {
+    let is_public = need == Access::Nothing && path.contains('{');
+    if need != Access::Nothing {
         all.extend([401, 403, 404]);
     }
-    if matches!(need, Need::Key(_)) {
+    if matches!(need, Access::Key(_)) {
         all.push(422);
     }
     if method != "GET" {

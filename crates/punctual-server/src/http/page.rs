@@ -1,6 +1,6 @@
 //! Lists: `limit` and an opaque `cursor` in, `{items, nextCursor}` out.
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use super::query_schema::{CheckedQuery, QuerySchema};
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -38,21 +38,21 @@ pub struct Page {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Page {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         if let Some(CheckedQuery { pairs, schema }) = parts.extensions.get() {
             let page = Self::of(pairs.iter().cloned().collect())?;
             return Ok(Self { schema: Some(schema.clone()), ..page });
         }
         let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
-        let Query(pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
+        let Query(pairs) = query.map_err(|_| RequestFailure::malformed("the query string cannot be read"))?;
         Self::of(pairs.into_iter().collect())
     }
 }
 
 impl Page {
-    fn of(mut query: BTreeMap<String, String>) -> Result<Self, Failure> {
+    fn of(mut query: BTreeMap<String, String>) -> Result<Self, RequestFailure> {
         let mut problems = Problems::default();
         let limit = query.remove("limit").map_or(Some(limits::LIST_ITEMS_DEFAULT), |text| limit(&text));
         if limit.is_none() {
@@ -90,7 +90,7 @@ impl Page {
     ///
     /// # Errors
     /// 422 when the cursor is another list's.
-    pub fn after_id(&self) -> Result<i64, Failure> {
+    pub fn after_id(&self) -> Result<i64, RequestFailure> {
         let Some(text) = self.after() else {
             return Ok(0);
         };
@@ -116,7 +116,7 @@ impl Page {
         fetch: impl Fn(P, usize) -> F,
         place: impl Fn(&T) -> P,
         weigh: impl Fn(&T) -> usize,
-    ) -> Result<(Vec<T>, bool), Failure>
+    ) -> Result<(Vec<T>, bool), RequestFailure>
     where
         F: Future<Output = punctual::Result<Vec<T>>>,
     {
@@ -184,7 +184,7 @@ fn decode(cursor: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn page(query: &[(&str, &str)]) -> Result<Page, Failure> {
+    fn page(query: &[(&str, &str)]) -> Result<Page, RequestFailure> {
         Page::of(query.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 

@@ -17,7 +17,7 @@ mod status;
 use super::host::is_direct;
 use super::visit;
 use crate::app::{App, Exposure};
-use crate::auth::{Guard, is_private};
+use crate::auth::{AccessGuard, is_private};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -67,7 +67,7 @@ async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
         return true;
     }
     let headers = basic::as_bearer(headers);
-    let caller = Guard::new(app.clone()).caller(&headers).await;
+    let caller = AccessGuard::new(app.clone()).caller(&headers).await;
     caller.is_ok_and(|caller| caller.role >= Role::Ops)
 }
 

@@ -3,7 +3,7 @@
 //! A parameter that nobody reads is refused with the nearest name: a misspelt filter would return
 //! everything. A word that is none of a parameter's is refused, too: it would return nothing.
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use super::input::HAS_NUL;
 use super::openapi::{OPERATIONS, parameter};
 use axum::body::to_bytes;
@@ -102,10 +102,10 @@ pub async fn check(
     State(schema): State<QuerySchema>,
     request: Request,
     next: Next,
-) -> Result<Response, Failure> {
+) -> Result<Response, RequestFailure> {
     let (mut parts, body) = request.into_parts();
     let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
-    let Query(mut pairs) = query.map_err(|_| Failure::malformed("the query string cannot be read"))?;
+    let Query(mut pairs) = query.map_err(|_| RequestFailure::malformed("the query string cannot be read"))?;
     let problems = schema.check(&mut pairs);
     parts.extensions.insert(CheckedQuery { pairs, schema });
     let is_read = parts.method == Method::GET;

@@ -5,12 +5,12 @@
 //! take it back. Neither needs a key, a cookie or a script, and neither leads elsewhere. Again is as good
 //! as once.
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use super::input;
 use super::visit::reader::Reader;
-use super::visitor::{Follower, TooOften};
+use super::visitor::{Follower, RateLimited};
 use crate::app::App;
-use crate::unsubscribe_page::{self, About, State as Stands};
+use crate::unsubscribe_page::{self, LinkStatus as Stands, LinkSubject};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -34,14 +34,18 @@ enum LinkAction {
 }
 
 /// `GET /u/{token}`
-pub async fn show(State(app): State<App>, follower: Result<Follower, TooOften>, reader: Reader) -> Response {
+pub async fn show(
+    State(app): State<App>,
+    follower: Result<Follower, RateLimited>,
+    reader: Reader,
+) -> Response {
     answer(&app, follower, &reader, LinkAction::Look).await
 }
 
 /// `POST /u/{token}`
 pub async fn act(
     State(app): State<App>,
-    follower: Result<Follower, TooOften>,
+    follower: Result<Follower, RateLimited>,
     reader: Reader,
     body: Body,
 ) -> Response {
@@ -63,7 +67,7 @@ fn wanted(form: &[u8]) -> LinkAction {
 
 async fn answer(
     app: &App,
-    follower: Result<Follower, TooOften>,
+    follower: Result<Follower, RateLimited>,
     reader: &Reader,
     action: LinkAction,
 ) -> Response {
@@ -101,7 +105,7 @@ fn rendered(link: &UnsubscribeLink, standing: &LinkStatus, reader: &Reader, acti
         (false, _) => Stands::Subscribed,
     };
     let locale = standing.locale.as_deref().or(link.locale.as_deref());
-    let about = About {
+    let about = LinkSubject {
         address: &link.address,
         channel: &link.channel,
         one_kind: link.kind.is_some(),
@@ -110,14 +114,14 @@ fn rendered(link: &UnsubscribeLink, standing: &LinkStatus, reader: &Reader, acti
     unsubscribe_page::page(&about, state, reader.spoken(locale))
 }
 
-fn too_often(often: TooOften, reader: &Reader) -> Response {
+fn too_often(often: RateLimited, reader: &Reader) -> Response {
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, unsubscribe_page::too_often(reader.wanted()));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
-fn trouble(failure: Failure, reader: &Reader) -> Response {
+fn trouble(failure: RequestFailure, reader: &Reader) -> Response {
     page(failure.status(), unsubscribe_page::trouble(reader.wanted()))
 }
 

@@ -6,11 +6,11 @@
 
 pub(super) mod reader;
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use super::input;
-use super::visitor::{TooOften, Visitor};
+use super::visitor::{RateLimited, Visitor};
 use crate::app::App;
-use crate::survey_page::{self, BACK, End, File, Form, KEEP, Step, Steps};
+use crate::survey_page::{self, BACK, EndPage, Form, KEEP, PageFile, SurveyStep, SurveySteps};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -32,16 +32,16 @@ const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
 /// `GET /s/{publicId}`
-pub async fn show(State(app): State<App>, visitor: Result<Visitor, TooOften>, reader: Reader) -> Response {
+pub async fn show(State(app): State<App>, visitor: Result<Visitor, RateLimited>, reader: Reader) -> Response {
     match look(&app, visitor, &reader).await {
         Ok(visit) => standing(&visit, &reader).unwrap_or_else(|| {
             let (answers, wanted) = (&visit.progress, reader.step);
             let wrong = wrong_with(&visit.survey, answers);
-            let steps = Steps::of(&visit.survey, answers);
+            let steps = SurveySteps::of(&visit.survey, answers);
             let at = steps.place(wanted, answers, &wrong);
             let unopened = is_unopened(visit.status);
             let step = step(&visit, &reader, answers, &steps);
-            page(StatusCode::OK, survey_page::ask(&Step { at, to_be_opened: unopened, ..step }))
+            page(StatusCode::OK, survey_page::ask(&SurveyStep { at, to_be_opened: unopened, ..step }))
         }),
         Err(response) => response,
     }
@@ -50,7 +50,7 @@ pub async fn show(State(app): State<App>, visitor: Result<Visitor, TooOften>, re
 /// `POST /s/{publicId}`
 pub async fn take(
     State(app): State<App>,
-    visitor: Result<Visitor, TooOften>,
+    visitor: Result<Visitor, RateLimited>,
     reader: Reader,
     body: Body,
 ) -> Response {
@@ -73,15 +73,15 @@ pub async fn take(
 
 /// `GET /s/assets/{file}`
 pub async fn file(Path(name): Path<String>) -> Response {
-    let Some(file) = File::find(&name) else {
-        return Failure::not_found("there is no such file").into_response();
+    let Some(file) = PageFile::find(&name) else {
+        return RequestFailure::not_found("there is no such file").into_response();
     };
     let head = [(header::CONTENT_TYPE, file.media_type), (header::CACHE_CONTROL, FOR_GOOD)];
     (head, file.text).into_response()
 }
 
 /// What the link leads to, or the page that says why to nothing.
-async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) -> Result<Visit, Response> {
+async fn look(app: &App, visitor: Result<Visitor, RateLimited>, reader: &Reader) -> Result<Visit, Response> {
     let visitor = visitor.map_err(|often| too_often(often, reader))?;
     let found = match visitor.link {
         Some(link) => app.engine.visit(link).await.map_err(|error| trouble(error.into(), reader))?,
@@ -93,9 +93,9 @@ async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) ->
 /// The page of a survey that cannot be answered any more.
 fn standing(visit: &Visit, reader: &Reader) -> Option<Response> {
     let (status, end) = match visit.status {
-        EntryStatus::Completed if reader.done => (StatusCode::OK, End::Thanks),
-        EntryStatus::Completed => (StatusCode::OK, End::Answered),
-        EntryStatus::Expired | EntryStatus::Cancelled => (StatusCode::GONE, End::Over),
+        EntryStatus::Completed if reader.done => (StatusCode::OK, EndPage::Thanks),
+        EntryStatus::Completed => (StatusCode::OK, EndPage::Answered),
+        EntryStatus::Expired | EntryStatus::Cancelled => (StatusCode::GONE, EndPage::Over),
         EntryStatus::Pending | EntryStatus::Sent | EntryStatus::Opened | EntryStatus::Failed => return None,
     };
     Some(closing(status, end, visit, reader))
@@ -113,7 +113,7 @@ fn said_again(mut response: Response, status: EntryStatus) -> Response {
 async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punctual::Result<Response> {
     let (id, survey) = (visit.public_id, &visit.survey);
     let mut answers = visit.progress.clone();
-    let before = Steps::of(survey, &answers);
+    let before = SurveySteps::of(survey, &answers);
     let at = before.clamped(reader.step);
     form.answer(before.get(at), &mut answers);
     if is_unopened(visit.status) {
@@ -124,7 +124,7 @@ async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punct
         let kept = || StatusCode::NO_CONTENT.into_response();
         return Ok(if form.go() == BACK { reader.to_step(at.max(1)) } else { kept() });
     }
-    let steps = Steps::of(survey, &answers);
+    let steps = SurveySteps::of(survey, &answers);
     let mut wrong = wrong_with(survey, &answers);
     wrong.retain(|(id, _)| steps.find(id) == Some(at));
     if !wrong.is_empty() || !steps.is_last(at) {
@@ -132,7 +132,7 @@ async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punct
     }
     if !wrong.is_empty() {
         let step = step(visit, reader, &answers, &steps);
-        let page_of = survey_page::ask(&Step { at, wrong: &wrong, ..step });
+        let page_of = survey_page::ask(&SurveyStep { at, wrong: &wrong, ..step });
         return Ok(page(StatusCode::UNPROCESSABLE_ENTITY, page_of));
     }
     if steps.is_last(at) { submit(app, visit, reader, answers).await } else { Ok(reader.to_step(at + 2)) }
@@ -149,16 +149,19 @@ async fn submit(
         SubmitOutcome::Done { .. } => reader.to_thanks(),
         SubmitOutcome::Unknown => unknown(reader),
         SubmitOutcome::Ended(refusal) if refusal.status() == EntryStatus::Completed => {
-            closing(StatusCode::CONFLICT, End::Answered, visit, reader)
+            closing(StatusCode::CONFLICT, EndPage::Answered, visit, reader)
         }
-        SubmitOutcome::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
+        SubmitOutcome::Ended(_) => closing(StatusCode::GONE, EndPage::Over, visit, reader),
         // Something on an earlier step, as when two pages of one survey are open.
         SubmitOutcome::Wrong(AnswersError(wrong)) => {
             app.engine.keep_progress(visit.public_id, answers.clone()).await?;
-            let steps = Steps::of(&visit.survey, &answers);
+            let steps = SurveySteps::of(&visit.survey, &answers);
             let at = steps.place(None, &answers, &wrong);
             let step = step(visit, reader, &answers, &steps);
-            page(StatusCode::UNPROCESSABLE_ENTITY, survey_page::ask(&Step { at, wrong: &wrong, ..step }))
+            page(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                survey_page::ask(&SurveyStep { at, wrong: &wrong, ..step }),
+            )
         }
     })
 }
@@ -167,10 +170,10 @@ fn step<'a>(
     visit: &'a Visit,
     reader: &Reader,
     answers: &'a Map<String, Value>,
-    steps: &'a Steps<'a>,
-) -> Step<'a> {
+    steps: &'a SurveySteps<'a>,
+) -> SurveyStep<'a> {
     let (locale, chosen) = reader.locale(&visit.survey, visit.locale.as_deref());
-    Step {
+    SurveyStep {
         public_id: visit.public_id,
         survey: &visit.survey,
         locale,
@@ -191,25 +194,25 @@ const fn is_unopened(status: EntryStatus) -> bool {
     matches!(status, EntryStatus::Pending | EntryStatus::Sent)
 }
 
-fn closing(status: StatusCode, end: End, visit: &Visit, reader: &Reader) -> Response {
+fn closing(status: StatusCode, end: EndPage, visit: &Visit, reader: &Reader) -> Response {
     let (locale, _) = reader.locale(&visit.survey, visit.locale.as_deref());
     page(status, survey_page::end(end, Some(&visit.survey), locale))
 }
 
 fn unknown(reader: &Reader) -> Response {
-    page(StatusCode::NOT_FOUND, survey_page::end(End::Unknown, None, reader.wanted()))
+    page(StatusCode::NOT_FOUND, survey_page::end(EndPage::Unknown, None, reader.wanted()))
 }
 
-fn too_often(often: TooOften, reader: &Reader) -> Response {
+fn too_often(often: RateLimited, reader: &Reader) -> Response {
     let mut response =
-        page(StatusCode::TOO_MANY_REQUESTS, survey_page::end(End::TooOften, None, reader.wanted()));
+        page(StatusCode::TOO_MANY_REQUESTS, survey_page::end(EndPage::TooOften, None, reader.wanted()));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
-fn trouble(failure: Failure, reader: &Reader) -> Response {
-    page(failure.status(), survey_page::end(End::Trouble, None, reader.wanted()))
+fn trouble(failure: RequestFailure, reader: &Reader) -> Response {
+    page(failure.status(), survey_page::end(EndPage::Trouble, None, reader.wanted()))
 }
 
 fn page(status: StatusCode, body: String) -> Response {

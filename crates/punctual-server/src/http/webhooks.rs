@@ -10,9 +10,9 @@
 //! that hold are not counted, since a provider may make thousands a minute from one address. The answer
 //! says nothing of what was learned. 503 makes the provider tell it again.
 
-use super::error::Failure;
+use super::error::RequestFailure;
 use super::input;
-use super::visitor::{Caller, TooOften};
+use super::visitor::{ProviderCaller, RateLimited};
 use crate::app::App;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -21,7 +21,7 @@ use metrics::counter;
 use punctual::delivery::rules::receipt::Receipt;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
-use punctual_providers::{Callback, Heard, Receipts, Refused};
+use punctual_providers::{Callback, CallbackError, CallbackOutcome, Receipts};
 
 /// The channels that hear callbacks, and where those come in.
 #[derive(Debug, Default)]
@@ -29,12 +29,12 @@ pub struct Webhooks {
     /// The public address of this server, without a slash at its end.
     pub url: String,
     /// Each channel whose provider makes callbacks.
-    pub ears: Vec<Ear>,
+    pub ears: Vec<CallbackListener>,
 }
 
 /// A channel that hears callbacks.
 #[derive(Clone, Debug)]
-pub struct Ear {
+pub struct CallbackListener {
     /// The name of its provider.
     pub provider: String,
     /// Its key.
@@ -44,23 +44,31 @@ pub struct Ear {
 }
 
 /// `POST /webhooks/{provider}`, and `GET` for a greeting
-pub async fn hear(State(app): State<App>, caller: Result<Caller, TooOften>, request: Request) -> Response {
+pub async fn hear(
+    State(app): State<App>,
+    caller: Result<ProviderCaller, RateLimited>,
+    request: Request,
+) -> Response {
     let caller = match caller {
         Ok(caller) => caller,
         Err(often) => return often.into_response(),
     };
     match listened(&app.settings.webhooks, &caller.provider, request).await {
-        Ok(Listened::Answer(body, content_type)) => {
+        Ok(WebhookOutcome::Answer(body, content_type)) => {
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
-        Ok(Listened::News(channels, receipts)) => {
+        Ok(WebhookOutcome::News(channels, receipts)) => {
             take_in(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
         }
         Err(failure) => refuse(&app, &caller, failure),
     }
 }
 
-async fn listened(webhooks: &Webhooks, provider: &str, request: Request) -> Result<Listened, Failure> {
+async fn listened(
+    webhooks: &Webhooks,
+    provider: &str,
+    request: Request,
+) -> Result<WebhookOutcome, RequestFailure> {
     let (head, body) = request.into_parts();
     let channel = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes())
         .find_map(|(name, value)| (name == "channel").then(|| value.into_owned()));
@@ -80,11 +88,11 @@ async fn take_in(app: &App, batch: ReceiptBatch) -> Response {
     }
     match app.engine.record_receipts(batch).await {
         Ok(_) => StatusCode::OK.into_response(),
-        Err(error) => Failure::from(error).into_response(),
+        Err(error) => RequestFailure::from(error).into_response(),
     }
 }
 
-fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
+fn refuse(app: &App, caller: &ProviderCaller, failure: RequestFailure) -> Response {
     let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == caller.provider);
     // A name that nobody has configured is no label: there are as many as strangers can think of.
     let provider = if known { caller.provider.clone() } else { "unknown".to_owned() };
@@ -97,18 +105,20 @@ fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
 }
 
 /// What a callback came to.
-enum Listened {
+enum WebhookOutcome {
     News(Vec<String>, Vec<Receipt>),
     Answer(String, &'static str),
 }
 
 /// Tries each channel; what verifies is heard for all that it verifies with.
-fn listen(ears: &[&Ear], callback: &Callback<'_>) -> Result<Listened, Failure> {
+fn listen(ears: &[&CallbackListener], callback: &Callback<'_>) -> Result<WebhookOutcome, RequestFailure> {
     let (mut channels, mut receipts, mut worst) = (Vec::new(), Vec::new(), None);
     for ear in ears {
         match ear.receipts.hear(callback) {
-            Ok(Heard::Answer { body, content_type }) => return Ok(Listened::Answer(body, content_type)),
-            Ok(Heard::Receipts(heard)) => {
+            Ok(CallbackOutcome::Answer { body, content_type }) => {
+                return Ok(WebhookOutcome::Answer(body, content_type));
+            }
+            Ok(CallbackOutcome::Receipts(heard)) => {
                 channels.push(ear.channel.clone());
                 receipts = heard;
             }
@@ -117,16 +127,16 @@ fn listen(ears: &[&Ear], callback: &Callback<'_>) -> Result<Listened, Failure> {
     }
     match worst {
         Some(refused) if channels.is_empty() => Err(failure(refused)),
-        _ => Ok(Listened::News(channels, receipts)),
+        _ => Ok(WebhookOutcome::News(channels, receipts)),
     }
 }
 
 /// What tells most: it was proved and cannot be read, it was not proved, there is nothing to prove it with.
-fn graver(known: Option<Refused>, other: Refused) -> Refused {
-    let rank = |refused: &Refused| match refused {
-        Refused::Unreadable(_) => 2,
-        Refused::Unproved(_) => 1,
-        Refused::NotSetUp(_) => 0,
+fn graver(known: Option<CallbackError>, other: CallbackError) -> CallbackError {
+    let rank = |refused: &CallbackError| match refused {
+        CallbackError::Unreadable(_) => 2,
+        CallbackError::Unproved(_) => 1,
+        CallbackError::NotSetUp(_) => 0,
     };
     match known {
         Some(known) if rank(&known) >= rank(&other) => known,
@@ -134,27 +144,31 @@ fn graver(known: Option<Refused>, other: Refused) -> Refused {
     }
 }
 
-fn failure(refused: Refused) -> Failure {
+fn failure(refused: CallbackError) -> RequestFailure {
     match refused {
-        Refused::Unproved(said) => Failure::unauthenticated(format!(
+        CallbackError::Unproved(said) => RequestFailure::unauthenticated(format!(
             "this callback does not prove who sent it: {said}. Check the channel's secret, and that the \
              provider calls the address in `public.url`"
         )),
-        Refused::Unreadable(said) => Failure::malformed(format!("this callback cannot be read: {said}")),
-        Refused::NotSetUp(said) => {
-            Failure::not_found(format!("no channel of this provider is set up to hear it: {said}"))
+        CallbackError::Unreadable(said) => {
+            RequestFailure::malformed(format!("this callback cannot be read: {said}"))
+        }
+        CallbackError::NotSetUp(said) => {
+            RequestFailure::not_found(format!("no channel of this provider is set up to hear it: {said}"))
         }
     }
 }
 
 impl Webhooks {
     /// The channels that a callback may be for.
-    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&Ear>, Failure> {
-        let fits = |ear: &&Ear| ear.provider == provider && channel.is_none_or(|key| key == ear.channel);
-        let ears: Vec<&Ear> = self.ears.iter().filter(fits).collect();
+    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&CallbackListener>, RequestFailure> {
+        let fits = |ear: &&CallbackListener| {
+            ear.provider == provider && channel.is_none_or(|key| key == ear.channel)
+        };
+        let ears: Vec<&CallbackListener> = self.ears.iter().filter(fits).collect();
         if ears.is_empty() {
             let said = "no channel of this provider is configured here, or the provider sends no receipts";
-            return Err(Failure::not_found(said));
+            return Err(RequestFailure::not_found(said));
         }
         Ok(ears)
     }

@@ -9,16 +9,16 @@ const SCRIPT: &str = include_str!("script.js");
 /// Characters of the digest in a path.
 const HASH_CHARS: usize = 12;
 
-static FILES: LazyLock<[File; 2]> = LazyLock::new(|| {
+static FILES: LazyLock<[PageFile; 2]> = LazyLock::new(|| {
     [
-        File::new("css", "text/css; charset=utf-8", STYLE),
-        File::new("js", "text/javascript; charset=utf-8", SCRIPT),
+        PageFile::new("css", "text/css; charset=utf-8", STYLE),
+        PageFile::new("js", "text/javascript; charset=utf-8", SCRIPT),
     ]
 });
 
 /// A file of the page.
 #[derive(Debug)]
-pub struct File {
+pub struct PageFile {
     /// Its name below `/s/assets/`.
     pub name: String,
     /// Its media type.
@@ -27,7 +27,7 @@ pub struct File {
     pub text: &'static str,
 }
 
-impl File {
+impl PageFile {
     fn new(ending: &str, media_type: &'static str, text: &'static str) -> Self {
         let digest = digest::of([text.as_bytes()]);
         let hash = digest.get(..HASH_CHARS).unwrap_or(&digest);

@@ -1,8 +1,8 @@
 //! What is around every page: the document, its direction, its title, the choice of languages.
 
-use super::files::File;
+use super::files::PageFile;
 use super::markup::Markup;
-use super::words::{Words, name_of};
+use super::words::{PageWords, name_of};
 use punctual::base::locale::{LocalizedText, right_to_left, same};
 use punctual::survey::rules::survey::Survey;
 
@@ -11,25 +11,25 @@ const PAGE_BYTES: usize = 16 * 1024;
 
 /// The language of one page, and how things are said in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Voice<'a> {
+pub struct PageLanguage<'a> {
     /// The locale of the page.
     pub locale: &'a str,
     /// The one that every text of the survey has.
     pub default: &'a str,
     /// Our own words.
-    pub words: &'static Words,
+    pub words: &'static PageWords,
 }
 
-impl<'a> Voice<'a> {
+impl<'a> PageLanguage<'a> {
     /// A voice in a locale of a survey.
     pub fn of(survey: &'a Survey, locale: &'a str) -> Self {
-        Self { locale, default: &survey.default_locale, words: Words::of(locale) }
+        Self { locale, default: &survey.default_locale, words: PageWords::of(locale) }
     }
 
     /// A voice for a page without a survey, in the first of our languages that a reader wants.
     pub fn alone(wanted: &'a str) -> Self {
-        let locale = if Words::speak(wanted) { wanted } else { "en" };
-        Self { locale, default: locale, words: Words::of(locale) }
+        let locale = if PageWords::speak(wanted) { wanted } else { "en" };
+        Self { locale, default: locale, words: PageWords::of(locale) }
     }
 
     /// A text of the survey; marked if it is not in the page's language.
@@ -50,7 +50,7 @@ impl<'a> Voice<'a> {
 
     /// Words of our own; marked if they are not in the page's language.
     pub fn say(&self, words: &'static str, out: &mut Markup) {
-        if Words::speak(self.locale) {
+        if PageWords::speak(self.locale) {
             out.text(words);
         } else {
             out.raw("<span lang=\"")
@@ -72,7 +72,7 @@ fn direction(locale: &str) -> &'static str {
 
 /// Where a page finds its files, and whether it has the script.
 #[derive(Clone, Copy, Debug)]
-pub struct Files {
+pub struct PageFiles {
     /// Their place, seen from the page.
     pub at: &'static str,
     /// Whether there is a script.
@@ -80,14 +80,18 @@ pub struct Files {
 }
 
 /// Writes a whole document. `title` is its name, without markup; `body` writes what is in it.
-pub fn document(voice: Voice<'_>, title: impl FnOnce(&mut Markup), body: impl FnOnce(&mut Markup)) -> String {
-    sheet(voice, Files { at: "assets/", script: true }, title, body)
+pub fn document(
+    voice: PageLanguage<'_>,
+    title: impl FnOnce(&mut Markup),
+    body: impl FnOnce(&mut Markup),
+) -> String {
+    sheet(voice, PageFiles { at: "assets/", script: true }, title, body)
 }
 
 /// The same for a page that stands elsewhere.
 pub fn sheet(
-    voice: Voice<'_>,
-    files: Files,
+    voice: PageLanguage<'_>,
+    files: PageFiles,
     title: impl FnOnce(&mut Markup),
     body: impl FnOnce(&mut Markup),
 ) -> String {
@@ -105,9 +109,9 @@ pub fn sheet(
     );
     title(&mut out);
     out.raw("</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"").raw(files.at);
-    out.text(&File::style().name).raw("\">\n");
+    out.text(&PageFile::style().name).raw("\">\n");
     if files.script {
-        out.raw("<script src=\"").raw(files.at).text(&File::script().name).raw("\" defer></script>\n");
+        out.raw("<script src=\"").raw(files.at).text(&PageFile::script().name).raw("\" defer></script>\n");
     }
     out.raw("</head>\n<body>\n<div class=\"sheet\">\n");
     body(&mut out);
@@ -116,7 +120,7 @@ pub fn sheet(
 }
 
 /// Writes the choice of languages, if there is one. `step` is where one stays, counted from 1.
-pub fn languages(voice: Voice<'_>, survey: &Survey, step: Option<usize>, out: &mut Markup) {
+pub fn languages(voice: PageLanguage<'_>, survey: &Survey, step: Option<usize>, out: &mut Markup) {
     if survey.locales.len() < 2 {
         return;
     }

@@ -3,7 +3,7 @@
 //! Choices are a fieldset with a legend, one field has a label. Everything said about a question
 //! is tied to it, and every field can be reached and used with a keyboard alone.
 
-use super::frame::Voice;
+use super::frame::PageLanguage;
 use super::markup::Markup;
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, SHORT_ANSWER_CHARS_MAX};
 use punctual::survey::rules::answers::AnswerProblem;
@@ -21,11 +21,11 @@ const LAST_DAY: &str = "9999-12-31";
 
 /// A question that is being asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct AskedQuestion<'a> {
     /// The question.
     pub question: &'a Question,
     /// In which language.
-    pub voice: Voice<'a>,
+    pub voice: PageLanguage<'a>,
     /// All answers so far.
     pub answers: &'a Map<String, Value>,
     /// What is wrong with its answer.
@@ -33,13 +33,13 @@ pub struct Asked<'a> {
 }
 
 /// Notes about a question that its fields refer to.
-struct Notes {
+struct FieldNotes {
     help: bool,
     bounds: bool,
     wrong: bool,
 }
 
-impl Asked<'_> {
+impl AskedQuestion<'_> {
     /// Writes it.
     pub fn write(&self, out: &mut Markup) {
         match &self.question.kind {
@@ -77,7 +77,7 @@ impl Asked<'_> {
     }
 
     /// The name of a single field, and what is said about it.
-    fn named(&self, notes: &Notes, out: &mut Markup) {
+    fn named(&self, notes: &FieldNotes, out: &mut Markup) {
         out.raw(" id=\"f-").text(&self.question.id).raw("\" name=\"").text(&self.question.id).raw("\"");
         out.raw_if(self.question.required, " required");
         out.raw_if(notes.wrong, " aria-invalid=\"true\"");
@@ -119,8 +119,8 @@ impl Asked<'_> {
         }
     }
 
-    fn have(&self) -> Notes {
-        Notes {
+    fn have(&self) -> FieldNotes {
+        FieldNotes {
             help: self.question.help.is_some(),
             bounds: bounds(&self.question.kind) != (None, None) || self.question.kind == QuestionKind::Nps,
             wrong: self.wrong.is_some(),
@@ -128,7 +128,7 @@ impl Asked<'_> {
     }
 
     /// Writes what helps and what is wrong, each with an id.
-    fn notes(&self, out: &mut Markup) -> Notes {
+    fn notes(&self, out: &mut Markup) -> FieldNotes {
         let (id, notes) = (&self.question.id, self.have());
         if let Some(help) = &self.question.help {
             out.raw("<p class=\"help\" id=\"h-").text(id).raw("\">");
@@ -171,7 +171,7 @@ impl Asked<'_> {
         out.raw("</span></p>\n");
     }
 
-    fn described(&self, notes: &Notes, out: &mut Markup) {
+    fn described(&self, notes: &FieldNotes, out: &mut Markup) {
         let mut said = false;
         for (there, before) in [(notes.help, "h-"), (notes.bounds, "b-"), (notes.wrong, "e-")] {
             if there {

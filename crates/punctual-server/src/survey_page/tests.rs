@@ -15,10 +15,10 @@ fn map(value: Value) -> Map<String, Value> {
 /// The page of a step with these answers; `tell` whether it says what is wrong with them.
 fn page(survey: &Survey, locale: &str, answers: &Value, at: usize, tell: bool) -> String {
     let answers = map(answers.clone());
-    let steps = Steps::of(survey, &answers);
+    let steps = SurveySteps::of(survey, &answers);
     let wrong =
         survey.accept(&answers).err().filter(|_| tell).map_or_else(Vec::new, |AnswersError(wrong)| wrong);
-    ask(&Step {
+    ask(&SurveyStep {
         public_id: id(),
         survey,
         locale,
@@ -148,8 +148,8 @@ fn trg_19_steps_lead_on_and_back() {
     assert!(second.find(">Next<") < second.find(">Back<"), "Enter goes on, not back\n{second}");
     let answers = Map::new();
     let both = sample::every_type("en");
-    let steps = Steps::of(&both, &answers);
-    let chosen = Step {
+    let steps = SurveySteps::of(&both, &answers);
+    let chosen = SurveyStep {
         public_id: id(),
         survey: &both,
         locale: "ar",
@@ -215,8 +215,8 @@ fn trg_19_stored_markup_is_inert() {
         page(&survey, "en", &answers.clone().into(), 0, true),
         page(&survey, "ar", &answers.into(), 0, false),
         page(&survey, evil, &json!({}), 0, true),
-        end(End::Thanks, Some(&survey), evil),
-        end(End::Unknown, None, evil),
+        end(EndPage::Thanks, Some(&survey), evil),
+        end(EndPage::Unknown, None, evil),
     ];
     for page in pages {
         let scripts = page.matches("<script").count();
@@ -233,14 +233,14 @@ fn trg_19_stored_markup_is_inert() {
 fn ends_say_what_there_is_to_say() {
     let survey = sample::every_type("en");
     let table = [
-        (End::Thanks, Some(&survey), "ar", "شكرًا لك"),
-        (End::Thanks, Some(&survey), "en", "Thank you"),
-        (End::Answered, Some(&survey), "en", "Already answered"),
-        (End::Over, Some(&survey), "ar", "انتهى هذا الاستبيان"),
-        (End::Unknown, None, "ar-IQ", "الاستبيان غير موجود"),
-        (End::Unknown, None, "zz", "Survey not found"),
-        (End::TooOften, None, "en", "One moment, please"),
-        (End::Trouble, None, "en", "That did not work"),
+        (EndPage::Thanks, Some(&survey), "ar", "شكرًا لك"),
+        (EndPage::Thanks, Some(&survey), "en", "Thank you"),
+        (EndPage::Answered, Some(&survey), "en", "Already answered"),
+        (EndPage::Over, Some(&survey), "ar", "انتهى هذا الاستبيان"),
+        (EndPage::Unknown, None, "ar-IQ", "الاستبيان غير موجود"),
+        (EndPage::Unknown, None, "zz", "Survey not found"),
+        (EndPage::TooOften, None, "en", "One moment, please"),
+        (EndPage::Trouble, None, "en", "That did not work"),
     ];
     for (what, survey, locale, said) in table {
         let page = end(what, survey, locale);
@@ -252,10 +252,10 @@ fn ends_say_what_there_is_to_say() {
 /// TRG-19: the files of the page are found by the names it gives them, and by no other.
 #[test]
 fn the_page_names_files_that_are_there() {
-    let page = end(End::Unknown, None, "en");
-    for file in [File::style(), File::script()] {
+    let page = end(EndPage::Unknown, None, "en");
+    for file in [PageFile::style(), PageFile::script()] {
         has(&page, &[&format!("\"assets/{}\"", file.name)]);
-        assert_eq!(File::find(&file.name).map(|found| found.text), Some(file.text));
+        assert_eq!(PageFile::find(&file.name).map(|found| found.text), Some(file.text));
     }
-    assert!(File::find("survey-0.css").is_none() && File::find("../style.css").is_none());
+    assert!(PageFile::find("survey-0.css").is_none() && PageFile::find("../style.css").is_none());
 }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 /// The words of one language. `{}` stands for a number or a date.
 #[derive(Debug)]
-pub struct Words {
+pub struct PageWords {
     /// The language they are in.
     pub language: &'static str,
     /// The button to the next step.
@@ -41,16 +41,16 @@ pub struct Words {
     /// Before a page's title when something is wrong.
     pub problem_mark: &'static str,
     /// What is asked of a number of choices, a length, a value.
-    pub bounds: Bounds,
+    pub bounds: BoundTexts,
     /// What is wrong with an answer.
-    pub wrong: Kinds,
+    pub wrong: ProblemTexts,
     /// The ends of a visit.
-    pub ends: Ends,
+    pub ends: EndTexts,
 }
 
 /// What is asked of an answer beforehand, and afterwards if it was not so.
 #[derive(Debug)]
-pub struct Bounds {
+pub struct BoundTexts {
     /// Fewer choices.
     pub choices_min: &'static str,
     /// More choices.
@@ -71,7 +71,7 @@ pub struct Bounds {
 
 /// What is wrong with an answer of a type.
 #[derive(Debug)]
-pub struct Kinds {
+pub struct ProblemTexts {
     /// There is none.
     pub missing: &'static str,
     /// It is not an option.
@@ -86,7 +86,7 @@ pub struct Kinds {
 
 /// The pages that ask nothing: a title and a sentence.
 #[derive(Debug)]
-pub struct Ends {
+pub struct EndTexts {
     /// The answers have just come in.
     pub thanks: [&'static str; 2],
     /// They had come in before.
@@ -105,12 +105,12 @@ pub struct Ends {
 const DAY: &str = "2026-05-14";
 
 /// Every language, English first.
-static ALL: LazyLock<Vec<Words>> =
+static ALL: LazyLock<Vec<PageWords>> =
     LazyLock::new(|| [ENGLISH, ARABIC].into_iter().chain(read(include_str!("words.txt"))).collect());
 
 /// Reads languages from text: a heading `[language]`, then a line `name = words` for each of its words. Words
 /// with a space at an end stand in quotes. What a language lacks is in English.
-fn read(text: &'static str) -> impl Iterator<Item = Words> {
+fn read(text: &'static str) -> impl Iterator<Item = PageWords> {
     text.split("\n[").filter_map(|part| {
         let (language, lines) = part.trim_start_matches('[').split_once(']')?;
         let pairs = lines.lines().filter_map(|line| line.split_once(" = "));
@@ -121,13 +121,13 @@ fn read(text: &'static str) -> impl Iterator<Item = Words> {
     })
 }
 
-fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Words {
+fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> PageWords {
     let say = |name: &str, english: &'static str| words.get(name).copied().unwrap_or(english);
     let end = |name: &str, english: [&'static str; 2]| {
         [say(name, english[0]), say(&format!("{name}-text"), english[1])]
     };
     let (bounds, wrong, ends) = (ENGLISH.bounds, ENGLISH.wrong, ENGLISH.ends);
-    Words {
+    PageWords {
         language,
         next: say("next", ENGLISH.next),
         back: say("back", ENGLISH.back),
@@ -141,7 +141,7 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
         own_words: say("own-words", ENGLISH.own_words),
         problems: say("problems", ENGLISH.problems),
         problem_mark: say("problem-mark", ENGLISH.problem_mark),
-        bounds: Bounds {
+        bounds: BoundTexts {
             choices_min: say("choices-min", bounds.choices_min),
             choices_max: say("choices-max", bounds.choices_max),
             chars_min: say("chars-min", bounds.chars_min),
@@ -151,14 +151,14 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
             first: say("first", bounds.first),
             last: say("last", bounds.last),
         },
-        wrong: Kinds {
+        wrong: ProblemTexts {
             missing: say("missing", wrong.missing),
             option: say("option", wrong.option),
             number: say("number", wrong.number),
             date: say("date", wrong.date),
             text: say("text", wrong.text),
         },
-        ends: Ends {
+        ends: EndTexts {
             thanks: end("thanks", ends.thanks),
             answered: end("answered", ends.answered),
             over: end("over", ends.over),
@@ -169,7 +169,7 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
     }
 }
 
-const ENGLISH: Words = Words {
+const ENGLISH: PageWords = PageWords {
     language: "en",
     next: "Next",
     back: "Back",
@@ -183,7 +183,7 @@ const ENGLISH: Words = Words {
     own_words: "In your own words",
     problems: "Please look at this again",
     problem_mark: "Error: ",
-    bounds: Bounds {
+    bounds: BoundTexts {
         choices_min: "Choose at least {}.",
         choices_max: "Choose at most {}.",
         chars_min: "Write at least {} characters.",
@@ -193,14 +193,14 @@ const ENGLISH: Words = Words {
         first: "Not before {}.",
         last: "Not after {}.",
     },
-    wrong: Kinds {
+    wrong: ProblemTexts {
         missing: "Please answer this question.",
         option: "Please choose one of the options.",
         number: "Please write a number, such as 12 or 2.5.",
         date: "Please give a date as year-month-day, such as {}.",
         text: "Please write a text.",
     },
-    ends: Ends {
+    ends: EndTexts {
         thanks: ["Thank you", "Your answers have arrived. You can close this page now."],
         answered: ["Already answered", "We have your answers. There is nothing more to do, thank you."],
         over: ["This survey has ended", "It can no longer be answered. Thank you for looking in."],
@@ -210,7 +210,7 @@ const ENGLISH: Words = Words {
     },
 };
 
-const ARABIC: Words = Words {
+const ARABIC: PageWords = PageWords {
     language: "ar",
     next: "التالي",
     back: "رجوع",
@@ -224,7 +224,7 @@ const ARABIC: Words = Words {
     own_words: "بكلماتك",
     problems: "يرجى مراجعة ما يلي",
     problem_mark: "خطأ: ",
-    bounds: Bounds {
+    bounds: BoundTexts {
         choices_min: "أقل عدد من الاختيارات: {}.",
         choices_max: "أكبر عدد من الاختيارات: {}.",
         chars_min: "أقل عدد من الأحرف: {}.",
@@ -234,14 +234,14 @@ const ARABIC: Words = Words {
         first: "ليس قبل {}.",
         last: "ليس بعد {}.",
     },
-    wrong: Kinds {
+    wrong: ProblemTexts {
         missing: "يرجى الإجابة عن هذا السؤال.",
         option: "يرجى اختيار أحد الخيارات.",
         number: "يرجى كتابة رقم، مثل 12 أو 2.5.",
         date: "يرجى كتابة التاريخ بصيغة سنة-شهر-يوم، مثل {}.",
         text: "يرجى كتابة نص.",
     },
-    ends: Ends {
+    ends: EndTexts {
         thanks: ["شكرًا لك", "وصلتنا إجاباتك. يمكنك إغلاق هذه الصفحة الآن."],
         answered: ["تمت الإجابة من قبل", "لدينا إجاباتك، ولا حاجة إلى أي شيء آخر. شكرًا لك."],
         over: ["انتهى هذا الاستبيان", "لم تعد الإجابة عنه ممكنة. شكرًا لاهتمامك."],
@@ -251,7 +251,7 @@ const ARABIC: Words = Words {
     },
 };
 
-impl Words {
+impl PageWords {
     /// The words for a locale.
     pub fn of(locale: &str) -> &'static Self {
         ALL.iter().find(|words| words.speaks(locale)).unwrap_or(&const { ENGLISH })
@@ -283,7 +283,7 @@ impl Words {
     }
 }
 
-impl Bounds {
+impl BoundTexts {
     /// What is said of the two ends of a question's answers.
     pub const fn ends(&self, kind: &QuestionKind) -> (&'static str, &'static str) {
         match kind {
@@ -295,7 +295,7 @@ impl Bounds {
     }
 }
 
-impl Kinds {
+impl ProblemTexts {
     const fn of(&self, kind: &QuestionKind) -> &'static str {
         match kind {
             QuestionKind::SingleChoice(_) | QuestionKind::MultiChoice(..) | QuestionKind::YesNo => {
@@ -353,9 +353,9 @@ mod tests {
     fn words_follow_the_language_and_fall_back_to_english() {
         for (locale, next) in [("ar-IQ", "التالي"), ("AR", "التالي"), ("en-GB", "Next"), ("ckb", "Next")]
         {
-            assert_eq!(Words::of(locale).next, next, "{locale}");
+            assert_eq!(PageWords::of(locale).next, next, "{locale}");
         }
-        assert!(Words::speak("ar-SA") && Words::speak("en") && !Words::speak("ckb"));
+        assert!(PageWords::speak("ar-SA") && PageWords::speak("en") && !PageWords::speak("ckb"));
     }
 
     #[test]
@@ -384,8 +384,8 @@ mod tests {
                 assert_eq!(rtl, punctual::base::locale::right_to_left(words.language), "{said}");
             }
         }
-        assert_eq!((Words::of("de-AT").next, Words::of("zh-TW").send), ("Weiter", "送出"));
-        assert_eq!((Words::of("fr").of, Words::of("zh").problem_mark), (" sur ", "错误："));
+        assert_eq!((PageWords::of("de-AT").next, PageWords::of("zh-TW").send), ("Weiter", "送出"));
+        assert_eq!((PageWords::of("fr").of, PageWords::of("zh").problem_mark), (" sur ", "错误："));
     }
 
     #[test]

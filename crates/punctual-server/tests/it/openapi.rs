@@ -3,7 +3,7 @@
 use crate::surveys::csi_gr;
 use crate::unknown_names::fill;
 use crate::world::{Base, World};
-use punctual_server::auth::Need;
+use punctual_server::auth::Access;
 use punctual_server::http::openapi::OPERATIONS;
 use punctual_server::http::table;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn every_parameter_that_a_handler_reads_is_in_its_operation() {
     let job = json!({"topic": "t", "cron": "0 0 * * *"});
     assert_eq!(root.put("/api/jobs/nightly", job).await.status, 200);
     let mut routes = table();
-    routes.retain(|route| matches!(route.need, Need::Key(_)));
+    routes.retain(|route| matches!(route.need, Access::Key(_)));
     // What is deleted would not be read.
     routes.sort_by_key(|route| !route.name.starts_with("GET"));
     for route in routes {

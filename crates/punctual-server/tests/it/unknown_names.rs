@@ -1,7 +1,7 @@
 //! Names that nobody knows are refused on every route: made from the route table and the OpenAPI document.
 
 use crate::world::{Base, World};
-use punctual_server::auth::Need;
+use punctual_server::auth::Access;
 use punctual_server::http::openapi::OPERATIONS;
 use punctual_server::http::{Route, table};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub fn fill(path: &str) -> String {
 
 async fn plt_29_an_unknown_parameter_is_refused_on_every_route(base: Base) {
     let world = World::manual(base).await;
-    for route in table().iter().filter(|route| matches!(route.need, Need::Key(_))) {
+    for route in table().iter().filter(|route| matches!(route.need, Access::Key(_))) {
         let (method, _) = route.method_and_path();
         let reply = world.root().send(method, &format!("{}?zzzz=1", path(route)), "{}").await;
         assert_eq!(reply.problem(422), ["zzzz"], "{}", route.name);
@@ -53,7 +53,7 @@ async fn plt_29_an_unknown_field_is_refused_on_every_route(base: Base) {
     let template = json!({"eventType": "k", "channel": "SMS", "language": "en", "body": "b"});
     root.does("/api/message-templates", template, 201).await;
     let mut checked = 0;
-    for route in table().iter().filter(|route| matches!(route.need, Need::Key(_))) {
+    for route in table().iter().filter(|route| matches!(route.need, Access::Key(_))) {
         let operation = OPERATIONS.iter().find(|operation| operation.route == route.name).unwrap();
         let Some(body) = operation.takes.filter(|body| !OTHER_BODIES.contains(body)) else { continue };
         let (method, _) = route.method_and_path();

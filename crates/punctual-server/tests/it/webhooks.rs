@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use punctual::base::clock::host_now;
 use punctual_providers::Catalogue;
-use punctual_server::app::{Exposure, Settings};
-use punctual_server::http::visitor::Public;
-use punctual_server::http::webhooks::{Ear, Webhooks};
+use punctual_server::app::{AppSettings, Exposure};
+use punctual_server::http::visitor::PublicLimits;
+use punctual_server::http::webhooks::{CallbackListener, Webhooks};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
@@ -63,16 +63,16 @@ async fn server(base: Base, channels: &[Given<'_>]) -> (World, Client) {
                 catalogue.provider(provider).unwrap().open(given).unwrap_or_else(|said| panic!("{said}"));
             builder = builder.channel(*key, opened.channel);
             let (provider, channel) = ((*provider).to_owned(), (*key).to_owned());
-            ears.push(Ear { provider, channel, receipts: opened.receipts.unwrap() });
+            ears.push(CallbackListener { provider, channel, receipts: opened.receipts.unwrap() });
         }
         builder
     })
     .await;
     let webhooks = Webhooks { url: URL.into(), ears };
-    let public = Public::new(30, false);
+    let public = PublicLimits::new(30, false);
     let world = World::serve(
         world,
-        Settings { webhooks, public, exposure: Exposure::Proxied, ..Settings::default() },
+        AppSettings { webhooks, public, exposure: Exposure::Proxied, ..AppSettings::default() },
     )
     .await;
     let root = world.root();

@@ -1,20 +1,20 @@
 //! Channels: one line each, without their secrets, and one for where their providers report to.
 
-use super::{Finding, Mark};
-use crate::config::channels::{Channels, RealChannel};
+use super::{CheckLevel, Finding};
+use crate::config::channels::{ConfiguredChannels, RealChannel};
 use punctual::base::backoff::Backoff;
 use punctual::base::duration;
 use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 
 /// What is to be said about channels of a server that the world reaches under `url`.
-pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
+pub(super) fn look(channels: &ConfiguredChannels, url: Option<&str>) -> Vec<Finding> {
     let memory = channels.sandboxed.iter().map(|key| {
         let said = format!("{key} reaches nobody: provider memory");
-        Finding { mark: Mark::Warn, what: "channel", said }
+        Finding { mark: CheckLevel::Warn, what: "channel", said }
     });
     let real = channels.real.iter().map(|real| {
         let policy = channels.policies.get(&real.key).cloned().unwrap_or_default();
-        Finding { mark: Mark::Ok, what: "channel", said: line(real, &policy) }
+        Finding { mark: CheckLevel::Ok, what: "channel", said: line(real, &policy) }
     });
     let heard = channels.real.iter().filter(|real| real.receipts.is_some());
     real.chain(memory).chain(heard.map(|real| callback(real, url))).collect()
@@ -24,10 +24,13 @@ pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
 fn callback(real: &RealChannel, url: Option<&str>) -> Finding {
     let (key, path) = (&real.key, format!("/webhooks/{}", real.provider));
     let (mark, said) = match url {
-        Some(url) => (Mark::Ok, format!("{key} hears reports at {url}{path}")),
+        Some(url) => (CheckLevel::Ok, format!("{key} hears reports at {url}{path}")),
         None => {
             let said = "set `url` under [public], so that the provider can be given an address";
-            (Mark::Warn, format!("{key} hears reports at {path} of an address that nobody knows: {said}"))
+            (
+                CheckLevel::Warn,
+                format!("{key} hears reports at {path} of an address that nobody knows: {said}"),
+            )
         }
     };
     Finding { mark, what: "callback", said }

@@ -1,6 +1,6 @@
 //! How far it is: one line on a terminal, written over and over.
 
-use super::{Tally, pace, rows};
+use super::{RowCounts, pace, rows};
 use punctual::base::clock::{Monotonic, monotonic};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Writes it, if it is time.
-    pub(super) fn show(&mut self, tally: &Tally, bytes: u64) {
+    pub(super) fn show(&mut self, tally: &RowCounts, bytes: u64) {
         if !self.is_seen || self.last.elapsed() < EVERY {
             return;
         }
@@ -50,7 +50,7 @@ impl Progress {
     }
 }
 
-fn line(tally: &Tally, elapsed: Duration, bytes: u64, size: Option<u64>) -> String {
+fn line(tally: &RowCounts, elapsed: Duration, bytes: u64, size: Option<u64>) -> String {
     let share = |size: u64| format!("{:3.0} %  ", bytes as f64 / size as f64 * 100.0);
     let share = size.filter(|size| *size > 0).map(share).unwrap_or_default();
     format!("{share}{}, {} rows/s: {}", rows(tally.rows), pace(tally.rows, elapsed), tally.words())
@@ -62,8 +62,14 @@ mod tests {
 
     #[test]
     fn it_tells_how_far_it_is() {
-        let tally =
-            Tally { rows: 3_000, created: 2_000, skipped: 997, stopped: 2, failed: 1, ..Tally::default() };
+        let tally = RowCounts {
+            rows: 3_000,
+            created: 2_000,
+            skipped: 997,
+            stopped: 2,
+            failed: 1,
+            ..RowCounts::default()
+        };
         let words = "3000 rows, 1500 rows/s: 2000 created, 997 skipped, 2 stopped, 1 failed, 0 unmatched";
         let elapsed = Duration::from_secs(2);
         assert_eq!(line(&tally, elapsed, 50, Some(200)), format!(" 25 %  {words}"));

@@ -4,9 +4,9 @@
 //! when this process is asked to stop. What the command has started itself is not killed. It
 //! finds its fencing token in `PUNCTUAL_FENCING_TOKEN`.
 
-use super::{One, held_by, own_name};
-use crate::cli::Everywhere;
-use crate::cli::failure::{Failure, Outcome};
+use super::{LeaseOptions, held_by, own_name};
+use crate::cli::GlobalOptions;
+use crate::cli::failure::{CommandFailure, CommandResult};
 use crate::cli::serve::signals::asked_to_stop;
 use punctual::LeaseGuard;
 use punctual::jobs::run::lease::CandidateOutcome;
@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Run {
     #[command(flatten)]
-    one: One,
+    one: LeaseOptions,
     /// Who holds it, for people who look [default: this machine, and a random word]
     #[arg(long)]
     owner: Option<String>,
@@ -34,7 +34,7 @@ pub(in crate::cli) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+    pub(super) async fn run(self, everywhere: &GlobalOptions) -> CommandResult<ExitCode> {
         let stop = asked_to_stop()?;
         let engine = everywhere.engine().await?;
         let tenant = self.one.of.find(engine.store()).await?;
@@ -53,33 +53,33 @@ impl Run {
         ended
     }
 
-    async fn hold(&self, guard: &LeaseGuard, stop: impl Future<Output = ()>) -> Outcome<ExitCode> {
+    async fn hold(&self, guard: &LeaseGuard, stop: impl Future<Output = ()>) -> CommandResult<ExitCode> {
         let mut child = self.start(guard)?;
         tokio::select! {
             ended = child.wait() => code(ended),
             loss = guard.lost() => {
                 kill(&mut child).await;
-                Err(Failure::failed(format!(
+                Err(CommandFailure::failed(format!(
                     "the lease `{}` is lost or may be ({loss:?}), so the command was killed",
                     guard.name()
                 )))
             }
             () = stop => {
                 kill(&mut child).await;
-                Err(Failure::failed("asked to stop, so the command was killed"))
+                Err(CommandFailure::failed("asked to stop, so the command was killed"))
             }
         }
     }
 
-    fn start(&self, guard: &LeaseGuard) -> Outcome<Child> {
+    fn start(&self, guard: &LeaseGuard) -> CommandResult<Child> {
         let (program, arguments) =
-            self.command.split_first().ok_or_else(|| Failure::usage("say which command to run"))?;
+            self.command.split_first().ok_or_else(|| CommandFailure::usage("say which command to run"))?;
         Command::new(program)
             .args(arguments)
             .env("PUNCTUAL_FENCING_TOKEN", guard.token().to_string())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|e| Failure::failed(format!("`{program}` cannot be started: {e}")))
+            .map_err(|e| CommandFailure::failed(format!("`{program}` cannot be started: {e}")))
     }
 }
 
@@ -89,10 +89,10 @@ async fn kill(child: &mut Child) {
 }
 
 /// The command's own code; a command that a signal ended has none.
-fn code(ended: std::io::Result<ExitStatus>) -> Outcome<ExitCode> {
-    let ended = ended.map_err(|e| Failure::failed(format!("the command was lost sight of: {e}")))?;
+fn code(ended: std::io::Result<ExitStatus>) -> CommandResult<ExitCode> {
+    let ended = ended.map_err(|e| CommandFailure::failed(format!("the command was lost sight of: {e}")))?;
     match ended.code() {
         Some(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        None => Err(Failure::failed(format!("the command was ended: {ended}"))),
+        None => Err(CommandFailure::failed(format!("the command was ended: {ended}"))),
     }
 }

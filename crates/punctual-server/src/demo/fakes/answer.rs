@@ -10,7 +10,7 @@ const RETRY_AFTER_SECONDS: u64 = 5;
 
 /// A message, read from a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct FakeMessage {
     pub(super) provider: &'static str,
     pub(super) to: String,
     pub(super) subject: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Reply {
 }
 
 /// What comes of a request; `None` if no provider has such a path.
-pub(super) fn answer(path: &str, body: &[u8], signed_in: bool, seed: u64) -> Option<(Asked, Reply)> {
+pub(super) fn answer(path: &str, body: &[u8], signed_in: bool, seed: u64) -> Option<(FakeMessage, Reply)> {
     let asked = read(path, body)?;
     let (for_now, for_good) = TROUBLE_PERCENT;
     let draw = seed % 100;
@@ -44,10 +44,10 @@ pub(super) fn answer(path: &str, body: &[u8], signed_in: bool, seed: u64) -> Opt
     Some((asked, reply))
 }
 
-fn read(path: &str, body: &[u8]) -> Option<Asked> {
+fn read(path: &str, body: &[u8]) -> Option<FakeMessage> {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let asked = |provider, to, subject, text| Some(Asked { provider, to, subject, text });
+    let asked = |provider, to, subject, text| Some(FakeMessage { provider, to, subject, text });
     if path.ends_with("/Messages.json") {
         let mut form: BTreeMap<String, String> = form_urlencoded::parse(body).into_owned().collect();
         let mut field = |name: &str| form.remove(name).unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 
 /// What a replay or purge is about.
-pub(in crate::http) struct Choice<'a, I = i64> {
+pub(in crate::http) struct BulkChoice<'a, I = i64> {
     /// Only these.
     pub ids: Option<Vec<I>>,
     /// All that fit.
@@ -15,7 +15,7 @@ pub(in crate::http) struct Choice<'a, I = i64> {
     pub dry_run: bool,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> BulkChoice<'a> {
     /// Reads `{ids?|filter, dryRun?}`; each id is that of `noun`.
     pub fn read(body: &'a Map<String, Value>, noun: &str, problems: &mut Problems) -> Self {
         let number =
@@ -24,7 +24,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-impl<'a, I> Choice<'a, I> {
+impl<'a, I> BulkChoice<'a, I> {
     /// The same, with ids that are read by `one`.
     pub fn read_as(
         body: &'a Map<String, Value>,

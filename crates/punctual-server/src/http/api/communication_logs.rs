@@ -1,9 +1,9 @@
 //! The communication log: every message to a person, and every try to send it.
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -36,7 +36,7 @@ const BY_EVENT: &str = "event";
 /// A delivery as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct DeliveryView {
     id: String,
     channel: String,
     event_type: String,
@@ -64,15 +64,15 @@ pub struct Shown {
     public_id: Option<PublicId>,
     /// What the words of the last try lacked.
     warnings: Vec<String>,
-    attempts: Vec<ShownTry>,
+    attempts: Vec<AttemptView>,
     /// What the provider told later.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    receipts: Vec<ShownReceipt>,
+    receipts: Vec<ReceiptView>,
 }
 
 /// What a provider told later, as it is shown.
 #[derive(Debug, Serialize)]
-pub struct ShownReceipt {
+pub struct ReceiptView {
     at: Timestamp,
     status: String,
     said: String,
@@ -82,7 +82,7 @@ pub struct ShownReceipt {
 /// One try as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShownTry {
+pub struct AttemptView {
     at: Timestamp,
     outcome: &'static str,
     /// The word for why, where the outcome alone does not say it.
@@ -106,7 +106,7 @@ pub struct ShownTry {
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<DeliveryView>>> {
     let filter = read_filter(&page)?;
     let before = match page.after_id()? {
         0 => DeliveryId(i64::MAX),
@@ -114,14 +114,14 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     };
     let found = app.engine.store().communication_log(caller.tenant, filter, before, page.limit + 1).await?;
     let shown = found.into_iter().map(|one| shown(&app, &caller, one)).collect();
-    Ok(Json(page.list(shown, |one: &Shown| one.id.clone())))
+    Ok(Json(page.list(shown, |one: &DeliveryView| one.id.clone())))
 }
 
 /// `GET /api/communication-logs/{id}`: with what providers answered.
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<DeliveryView>> {
     let found = app.engine.store().communication(caller.tenant, DeliveryId(id.0)).await?;
     found
         .map(|one| Json(shown(&app, &caller, one)))
@@ -148,7 +148,7 @@ pub(super) fn read_entity(
     (Some(BOOKING.to_owned()), Some(booking), None)
 }
 
-fn read_filter(page: &Page) -> Answer<DeliveryFilter> {
+fn read_filter(page: &Page) -> ApiResult<DeliveryFilter> {
     let mut problems = Problems::default();
     let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
     let status = page.filter("status").map(read_status);
@@ -220,10 +220,10 @@ fn parts_of(one: &LoggedDelivery) -> Option<key::DeliveryKeyParts<'_>> {
 }
 
 /// Viewers see neither the whole address, also in the key, nor what the provider answered.
-fn shown(app: &App, caller: &Caller, one: LoggedDelivery) -> Shown {
+fn shown(app: &App, caller: &Caller, one: LoggedDelivery) -> DeliveryView {
     let words = |said: &String| words_of(caller, &one, said);
     let (entity_type, entity_id) = entity_of(&one).unzip();
-    Shown {
+    DeliveryView {
         id: one.id.to_string(),
         channel: channel_of(&one).to_owned(),
         event_type: one.event_kind.clone(),
@@ -299,8 +299,8 @@ pub(super) fn outcome_of(kept: &str) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ShownReceipt {
-    ShownReceipt {
+fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ReceiptView {
+    ReceiptView {
         at: heard.at,
         status: heard.status.clone(),
         said: words(&heard.said),
@@ -308,14 +308,14 @@ fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> Sh
     }
 }
 
-fn shown_try(caller: &Caller, tried: &LoggedAttempt, words: &dyn Fn(&String) -> String) -> ShownTry {
+fn shown_try(caller: &Caller, tried: &LoggedAttempt, words: &dyn Fn(&String) -> String) -> AttemptView {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => caller.content(text.clone()),
         Err(_) => caller.content(serde_json::Value::from(text.as_str()).to_string()),
     };
     let (outcome, reason) = outcome_of(&tried.outcome);
-    ShownTry {
+    AttemptView {
         at: tried.at,
         outcome,
         reason,

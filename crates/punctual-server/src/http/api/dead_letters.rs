@@ -1,10 +1,10 @@
 //! Dead letters: look at them, put them back to work, or let them go.
 
-use super::Id;
-use super::choice::{Choice, told};
+use super::IdPath;
+use super::choice::{BulkChoice, told};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 /// A dead letter as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct DeadLetterView {
     id: String,
     topic: String,
     subscription: Option<String>,
@@ -32,7 +32,7 @@ pub struct Shown {
     /// Not for viewers.
     payload: Option<Box<RawValue>>,
     headers: Option<Box<RawValue>>,
-    attempts: Vec<Tried>,
+    attempts: Vec<FailedAttemptView>,
     /// Not for viewers.
     error: Option<String>,
     died_at: Timestamp,
@@ -40,7 +40,7 @@ pub struct Shown {
 
 /// An attempt that did not end well.
 #[derive(Debug, Serialize)]
-pub struct Tried {
+pub struct FailedAttemptView {
     number: u32,
     at: Timestamp,
     owner: String,
@@ -53,7 +53,11 @@ pub struct Tried {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<DeadLetterView>>> {
     let mut which = DeadLetterFilter { after: page.after_id()?, ..DeadLetterFilter::default() };
     let mut problems = Problems::default();
     which.narrow(page.filter("topic"), page.filter("subscription"));
@@ -73,7 +77,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<DeadLetterView>> {
     let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(id.0)]), ..DeadLetterFilter::default() };
     let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
     letter.map(|l| Json(shown(&caller, l))).ok_or_else(|| id.not_found("dead letter"))
@@ -81,12 +85,12 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
 
 /// A filter that a list and a replay share. Topics may also be written as Service Bus
 /// writes them: `orders/subscriptions/mail/$deadletterqueue`.
-trait Narrow {
+trait ListFilter {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>);
     fn check(&self, at: &str, problems: &mut Problems);
 }
 
-impl Narrow for DeadLetterFilter {
+impl ListFilter for DeadLetterFilter {
     fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
         let (topic, within) = match path.and_then(|p| p.split_once('/')) {
@@ -110,7 +114,7 @@ impl Narrow for DeadLetterFilter {
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, true).await?;
     app.engine.wake();
@@ -121,7 +125,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, false).await?;
     app.engine.wake();
@@ -136,7 +140,7 @@ async fn all(
     mut which: DeadLetterFilter,
     dry: bool,
     again: bool,
-) -> Answer<Vec<DeadLetterId>> {
+) -> ApiResult<Vec<DeadLetterId>> {
     let store = app.engine.store();
     let mut ids = Vec::new();
     loop {
@@ -154,10 +158,10 @@ async fn all(
     }
 }
 
-fn read_which(input: &Input) -> Answer<(DeadLetterFilter, bool)> {
+fn read_which(input: &Input) -> ApiResult<(DeadLetterFilter, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a dead letter", &mut problems);
+    let choice = BulkChoice::read(&body, "a dead letter", &mut problems);
     let ids = choice.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
     let mut which = DeadLetterFilter { ids, ..DeadLetterFilter::default() };
     if let Some(filter) = choice.filter {
@@ -172,9 +176,9 @@ fn read_which(input: &Input) -> Answer<(DeadLetterFilter, bool)> {
 }
 
 /// Viewers see neither payload nor headers nor errors.
-fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
+fn shown(caller: &Caller, letter: DeadLetter) -> DeadLetterView {
     let message = letter.message;
-    Shown {
+    DeadLetterView {
         id: letter.id.to_string(),
         topic: letter.topic,
         subscription: Some(letter.subscription).filter(|s| !s.is_empty()),
@@ -190,9 +194,9 @@ fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
     }
 }
 
-fn tried(caller: &Caller, a: DeadLetterAttempt) -> Tried {
+fn tried(caller: &Caller, a: DeadLetterAttempt) -> FailedAttemptView {
     let error = caller.free_text(a.error);
-    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
+    FailedAttemptView { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
 }
 
 #[cfg(test)]

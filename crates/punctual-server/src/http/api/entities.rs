@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::Page;
 use axum::Json;
@@ -21,7 +21,7 @@ const VERSION_MAX: u64 = 1 << 53;
 /// An entity as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct EntityView {
     #[serde(rename = "type")]
     kind: String,
     id: String,
@@ -35,14 +35,14 @@ pub struct Shown {
 
 /// The `{type}/{id}` of a path.
 #[derive(Clone, Debug)]
-pub struct Name(pub Entity);
+pub struct EntityPath(pub Entity);
 
-impl<S: Send + Sync> FromRequestParts<S> for Name {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for EntityPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((kind, id)) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path((kind, id)) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let (entity, mut problems) = (Entity { kind, id }, Problems::default());
         check_entity(&entity, &mut problems);
         problems.into_result()?;
@@ -54,12 +54,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 ///
 /// # Errors
 /// 404 when nobody told of it, or it is gone.
-pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, name: EntityPath) -> ApiResult<Json<EntityView>> {
     let Entity { kind, id } = &name.0;
-    let missing = || Failure::not_found(format!("there is no entity `{kind}/{id}`"));
+    let missing = || RequestFailure::not_found(format!("there is no entity `{kind}/{id}`"));
     let kept = app.engine.store().entity(caller.tenant, name.0.clone()).await?.ok_or_else(missing)?;
     if kept.snapshot == EntitySnapshot::Deleted {
-        return Err(Failure::not_found(format!(
+        return Err(RequestFailure::not_found(format!(
             "the entity `{kind}/{id}` was deleted at {}",
             kept.updated_at
         )));
@@ -72,7 +72,12 @@ pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Input) -> Answer<Json<Shown>> {
+pub async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    name: EntityPath,
+    input: Input,
+) -> ApiResult<Json<EntityView>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -90,7 +95,12 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
 ///
 /// # Errors
 /// 409 when something newer than this version is known, 422 for a wrong version.
-pub async fn delete(State(app): State<App>, caller: Caller, name: Name, page: Page) -> Answer<StatusCode> {
+pub async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    name: EntityPath,
+    page: Page,
+) -> ApiResult<StatusCode> {
     let version = page.filter("version").map(|text| text.parse::<u64>().ok().filter(|n| *n <= VERSION_MAX));
     if version == Some(None) {
         return Err(Error::invalid("version", "must be a whole number, 0 or more").into());
@@ -98,7 +108,7 @@ pub async fn delete(State(app): State<App>, caller: Caller, name: Name, page: Pa
     let version = version.flatten().and_then(|n| i64::try_from(n).ok());
     match app.engine.store().delete_entity(caller.tenant, name.0, version).await? {
         EntityOutcome::Kept(_) => Ok(StatusCode::NO_CONTENT),
-        EntityOutcome::Older(_) => Err(Failure::conflict("a newer version of this entity is known")),
+        EntityOutcome::Older(_) => Err(RequestFailure::conflict("a newer version of this entity is known")),
     }
 }
 
@@ -110,8 +120,8 @@ pub(super) fn read_state(read: &mut Fields<'_, '_>) -> (Option<String>, Option<i
 }
 
 /// Viewers do not see what is known of people.
-fn shown(caller: &Caller, kept: StoredEntity, applied: Option<bool>) -> Shown {
-    Shown {
+fn shown(caller: &Caller, kept: StoredEntity, applied: Option<bool>) -> EntityView {
+    EntityView {
         state: kept.snapshot.state().filter(|_| caller.sees_people()).cloned(),
         kind: kept.entity.kind,
         id: kept.entity.id,

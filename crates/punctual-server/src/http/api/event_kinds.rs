@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use crate::http::page::{List, Page, weight};
 use axum::Json;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 /// A kind as it is shown: its document, with what was left out as null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct EventKindView {
     kind: String,
     #[serde(flatten)]
     document: Map<String, Value>,
@@ -43,14 +43,14 @@ const FIELDS: [&str; 10] = [
 
 /// The `{kind}` of a path.
 #[derive(Clone, Debug)]
-pub struct Kind(String);
+pub struct EventKindPath(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Kind {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for EventKindPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let kind = Path::<String>::from_request_parts(parts, state).await;
-        let Path(kind) = kind.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path(kind) = kind.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let mut problems = Problems::default();
         check_name(&kind, "kind", &mut problems);
         problems.into_result()?;
@@ -58,9 +58,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Kind {
     }
 }
 
-impl Kind {
-    fn not_found(&self) -> Failure {
-        Failure::not_found(format!("there is no event kind `{}`", self.0))
+impl EventKindPath {
+    fn not_found(&self) -> RequestFailure {
+        RequestFailure::not_found(format!("there is no event kind `{}`", self.0))
     }
 }
 
@@ -68,7 +68,11 @@ impl Kind {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<EventKindView>>> {
     let (after, store) = (page.after().unwrap_or_default().to_owned(), app.engine.store());
     let fetch = |after: String, limit| store.event_kinds(caller.tenant, &after, limit);
     let place = |kept: &StoredEventKind| kept.kind.clone();
@@ -81,7 +85,11 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, kind: Kind) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    kind: EventKindPath,
+) -> ApiResult<Json<EventKindView>> {
     let found = app.engine.store().event_kind(caller.tenant, &kind.0).await?;
     found.map(|kept| Json(shown(kept))).ok_or_else(|| kind.not_found())
 }
@@ -90,7 +98,12 @@ pub async fn show(State(app): State<App>, caller: Caller, kind: Kind) -> Answer<
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn put(State(app): State<App>, caller: Caller, kind: Kind, input: Input) -> Answer<Json<Shown>> {
+pub async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    kind: EventKindPath,
+    input: Input,
+) -> ApiResult<Json<EventKindView>> {
     let document = Value::Object(input.object()?);
     let kept = app.engine.put_event_kind(caller.tenant, &kind.0, document).await?;
     Ok(Json(shown(kept)))
@@ -100,17 +113,17 @@ pub async fn put(State(app): State<App>, caller: Caller, kind: Kind, input: Inpu
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, kind: Kind) -> Answer<StatusCode> {
+pub async fn delete(State(app): State<App>, caller: Caller, kind: EventKindPath) -> ApiResult<StatusCode> {
     let deleted = app.engine.delete_event_kind(caller.tenant, &kind.0).await?;
     if deleted { Ok(StatusCode::NO_CONTENT) } else { Err(kind.not_found()) }
 }
 
-fn shown(kept: StoredEventKind) -> Shown {
+fn shown(kept: StoredEventKind) -> EventKindView {
     let field = |name: &&str| ((*name).to_owned(), kept.document.get(*name).cloned().unwrap_or_default());
     let mut document: Map<String, Value> = FIELDS.iter().map(field).collect();
     let strict = document.get("requireEntity").is_some_and(|value| value == &Value::Bool(true));
     document.insert("requireEntity".into(), strict.into());
-    Shown {
+    EventKindView {
         document,
         kind: kept.kind,
         version: kept.version,

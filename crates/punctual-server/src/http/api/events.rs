@@ -6,12 +6,12 @@
 mod cloud;
 pub(super) mod plain;
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::RequestToken;
 use crate::http::body_room::chew;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{self, Input};
 use axum::Json;
 use axum::extract::State;
@@ -36,7 +36,7 @@ const PROBLEMS_MAX: usize = 100;
 
 /// What became of the events, in the order given.
 #[derive(Debug, Serialize)]
-pub struct Published {
+pub struct PublishedEvents {
     accepted: usize,
     duplicates: usize,
     ids: Vec<Option<String>>,
@@ -45,7 +45,7 @@ pub struct Published {
 
 /// Events that were read, with what is worth a word and what is wrong.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct ReadEvents {
     messages: Vec<NewMessage>,
     /// What each message's form calls our fields.
     names: Vec<fn(&str) -> &str>,
@@ -57,7 +57,7 @@ pub(super) struct Reading {
 }
 
 /// One event before it is understood: its fields, and its content as it was written.
-pub(super) struct Draft<'a> {
+pub(super) struct EventDraft<'a> {
     pub(super) fields: Map<String, Value>,
     content: Option<&'a RawValue>,
     pub(super) at: String,
@@ -75,8 +75,8 @@ pub async fn publish(
     token: RequestToken,
     headers: HeaderMap,
     mut input: Input,
-) -> Answer<(StatusCode, Json<Published>)> {
-    let mut reading = Reading::default();
+) -> ApiResult<(StatusCode, Json<PublishedEvents>)> {
+    let mut reading = ReadEvents::default();
     chew(input.bytes.len(), || {
         if headers.contains_key(cloud::SPEC_VERSION) {
             cloud::read_binary(&headers, &input, &mut reading)
@@ -92,11 +92,11 @@ pub async fn publish(
     let enqueued = app.engine.enqueue_with_states(caller.tenant, messages, states).await?;
     route_at_once(&app.engine).await?;
     let published = published(&enqueued, &identified, &mut warnings);
-    Ok((StatusCode::ACCEPTED, Json(Published { warnings: warnings.0, ..published })))
+    Ok((StatusCode::ACCEPTED, Json(PublishedEvents { warnings: warnings.0, ..published })))
 }
 
 /// On a manual clock nothing runs by itself, so work is made claimable before the answer.
-async fn route_at_once(engine: &Engine) -> Answer<()> {
+async fn route_at_once(engine: &Engine) -> ApiResult<()> {
     if engine.clock() == ClockMode::Manual {
         engine.route_waiting().await?;
     }
@@ -104,7 +104,7 @@ async fn route_at_once(engine: &Engine) -> Answer<()> {
 }
 
 /// One thing or a list of them, each as it was written; and whether it was a list.
-pub(super) fn one_or_many<'a>(input: &'a Input, noun: &str) -> Answer<(Vec<&'a RawValue>, bool)> {
+pub(super) fn one_or_many<'a>(input: &'a Input, noun: &str) -> ApiResult<(Vec<&'a RawValue>, bool)> {
     let is_list = input.bytes.trim_ascii_start().starts_with(b"[");
     let items: Vec<&RawValue> = if is_list {
         serde_json::from_slice(&input.bytes).map_err(|e| input::not_json(&e))?
@@ -118,7 +118,7 @@ pub(super) fn one_or_many<'a>(input: &'a Input, noun: &str) -> Answer<(Vec<&'a R
     Ok((items, is_list))
 }
 
-fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()> {
+fn read_json(input: &Input, publisher: &str, reading: &mut ReadEvents) -> ApiResult<()> {
     let (items, _) = one_or_many(input, "events")?;
     let all_cloud = input.media_type.starts_with("application/cloudevents");
     for (n, item) in items.iter().enumerate() {
@@ -130,7 +130,7 @@ fn read_json(input: &Input, publisher: &str, reading: &mut Reading) -> Answer<()
     Ok(())
 }
 
-fn read_draft(draft: Draft<'_>, is_cloud: bool, reading: &mut Reading) {
+fn read_draft(draft: EventDraft<'_>, is_cloud: bool, reading: &mut ReadEvents) {
     if is_cloud || cloud::is_one(&draft.fields) {
         let (message, at) = cloud::read(draft, reading);
         reading.add(message, &at, cloud::name);
@@ -144,14 +144,14 @@ fn read_draft(draft: Draft<'_>, is_cloud: bool, reading: &mut Reading) {
 ///
 /// # Errors
 /// 413 and 422 with every problem.
-pub(crate) fn read_one(item: &RawValue, at: &str, publisher: &str) -> Answer<EventToExplain> {
-    let mut reading = Reading::default();
+pub(crate) fn read_one(item: &RawValue, at: &str, publisher: &str) -> ApiResult<EventToExplain> {
+    let mut reading = ReadEvents::default();
     if let Some(draft) = draft(item, at.to_owned(), publisher, &mut reading) {
         read_draft(draft, false, &mut reading);
     }
     let state = std::mem::take(&mut reading.states).pop().map(|(_, state)| Box::new(state));
     let (mut messages, _) = reading.finish()?;
-    let message = messages.pop().ok_or_else(|| Failure::malformed("there is no event"))?;
+    let message = messages.pop().ok_or_else(|| RequestFailure::malformed("there is no event"))?;
     Ok(EventToExplain::New { message: Box::new(message), state })
 }
 
@@ -160,13 +160,13 @@ pub(super) fn draft<'a>(
     item: &'a RawValue,
     at: String,
     publisher: &'a str,
-    reading: &mut Reading,
-) -> Option<Draft<'a>> {
+    reading: &mut ReadEvents,
+) -> Option<EventDraft<'a>> {
     let Ok(parts) = serde_json::from_str::<BTreeMap<String, &'a RawValue>>(item.get()) else {
         reading.problems.push(at, "must be an object");
         return None;
     };
-    let mut draft = Draft { fields: Map::new(), content: None, at, publisher };
+    let mut draft = EventDraft { fields: Map::new(), content: None, at, publisher };
     for (name, value) in parts {
         let is_content = name == "payload" || name == "data";
         if is_content && draft.content.is_some() {
@@ -190,7 +190,7 @@ fn join(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 
-impl Reading {
+impl ReadEvents {
     /// Takes a message that stands at `at`; `name` is what its form calls our fields.
     pub(super) fn add(&mut self, message: NewMessage, at: &str, name: fn(&str) -> &str) {
         let mut found = Problems::default();
@@ -229,7 +229,7 @@ impl Reading {
     }
 
     /// Tells where a payload does not have the form of its kind.
-    async fn check_forms(&mut self, app: &App, caller: &Caller) -> Answer<()> {
+    async fn check_forms(&mut self, app: &App, caller: &Caller) -> ApiResult<()> {
         let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
         self.check_topics(&kinds);
         for (n, (message, name)) in self.messages.iter().zip(&self.names).enumerate() {
@@ -246,9 +246,9 @@ impl Reading {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Answer<(Vec<NewMessage>, Problems)> {
+    pub(super) fn finish(mut self) -> ApiResult<(Vec<NewMessage>, Problems)> {
         if !self.too_large.0.is_empty() {
-            return Err(Failure::too_large(self.too_large.to_string()).with(self.too_large));
+            return Err(RequestFailure::too_large(self.too_large.to_string()).with(self.too_large));
         }
         // The first word about a field is the plainest: "is missing" before "must not be empty".
         let mut told = HashSet::new();
@@ -259,7 +259,7 @@ impl Reading {
 }
 
 /// Messages that were `identified` by the request's own key are its own also when they are there already.
-fn published(enqueued: &[EnqueueOutcome], identified: &[bool], warnings: &mut Problems) -> Published {
+fn published(enqueued: &[EnqueueOutcome], identified: &[bool], warnings: &mut Problems) -> PublishedEvents {
     let accepted = enqueued.iter().zip(identified);
     let accepted = accepted.filter(|(e, own)| **own || matches!(e, EnqueueOutcome::New(_))).count();
     for (n, one) in enqueued.iter().enumerate() {
@@ -272,13 +272,13 @@ fn published(enqueued: &[EnqueueOutcome], identified: &[bool], warnings: &mut Pr
         }
     }
     let ids = enqueued.iter().map(|e| e.id().map(|id| id.to_string())).collect();
-    Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
+    PublishedEvents { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
 }
 
 /// A message as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct MessageView {
     id: String,
     topic: String,
     kind: String,
@@ -298,7 +298,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// 404 when this tenant has no such message.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<MessageView>> {
     let store = app.engine.store();
     let message =
         store.message(caller.tenant, MessageId(id.0)).await?.ok_or_else(|| id.not_found("event"))?;
@@ -308,8 +308,8 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
     Ok(Json(shown(&caller, message, status)))
 }
 
-fn shown(caller: &Caller, m: Message, status: OutboxStatus) -> Shown {
-    Shown {
+fn shown(caller: &Caller, m: Message, status: OutboxStatus) -> MessageView {
+    MessageView {
         id: m.id.to_string(),
         topic: m.topic,
         kind: m.kind,

@@ -1,10 +1,10 @@
 //! The inbox: what a delivery is told, what became of a message, and what an operator sees.
 
-use super::choice::{Choice, told};
+use super::choice::{BulkChoice, told};
 use super::work::lease;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// What a delivery is told.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct BeginResponse {
     decision: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
@@ -35,7 +35,7 @@ pub struct Told {
 /// A message as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct InboxMessageView {
     id: String,
     source: String,
     message_id: String,
@@ -54,12 +54,12 @@ pub struct Shown {
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Told>> {
+pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<BeginResponse>> {
     let delivery = read_delivery(&input)?;
     let begun = app.engine.store().inbox_begin(caller.tenant, delivery).await?;
-    let plain = |decision, attempts| Told { decision, token: None, attempts, lease_until: None };
+    let plain = |decision, attempts| BeginResponse { decision, token: None, attempts, lease_until: None };
     Ok(Json(match begun {
-        InboxBeginOutcome::Process { ticket, attempts, lease_until } => Told {
+        InboxBeginOutcome::Process { ticket, attempts, lease_until } => BeginResponse {
             token: Some(ticket.token.to_string()),
             lease_until: Some(lease_until),
             ..plain("Process", attempts)
@@ -71,7 +71,7 @@ pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answ
     }))
 }
 
-fn read_delivery(input: &Input) -> Answer<InboxDelivery> {
+fn read_delivery(input: &Input) -> ApiResult<InboxDelivery> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -97,7 +97,7 @@ fn read_delivery(input: &Input) -> Answer<InboxDelivery> {
 ///
 /// # Errors
 /// 409 when the token holds nothing any more, 404 for an unknown message.
-pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     mark(&app, &caller, &input, |_| ProcessingOutcome::Processed).await
 }
 
@@ -105,7 +105,7 @@ pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> A
 ///
 /// # Errors
 /// As [`complete`].
-pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     mark(&app, &caller, &input, |error| ProcessingOutcome::Failed { error }).await
 }
 
@@ -113,7 +113,7 @@ pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answe
 ///
 /// # Errors
 /// As [`complete`].
-pub async fn dead(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn dead(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     mark(&app, &caller, &input, |error| ProcessingOutcome::Dead { error }).await
 }
 
@@ -122,7 +122,7 @@ async fn mark(
     caller: &Caller,
     input: &Input,
     word: fn(String) -> ProcessingOutcome,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -138,12 +138,12 @@ async fn mark(
     let outcome = app.engine.store().inbox_mark(caller.tenant, ticket, word(error)).await?;
     match outcome {
         SettleOutcome::Done | SettleOutcome::AlreadyFinished => Ok(Json(json!({"outcome": outcome}))),
-        SettleOutcome::LostClaim => Err(Failure::conflict(format!(
+        SettleOutcome::LostClaim => Err(RequestFailure::conflict(format!(
             "this token does not hold the message `{id}` of `{source}` any more: it was finished, or another \
              delivery has it; undo what can be undone"
         ))),
         SettleOutcome::NotFound => {
-            Err(Failure::not_found(format!("there is no message `{id}` of `{source}`")))
+            Err(RequestFailure::not_found(format!("there is no message `{id}` of `{source}`")))
         }
     }
 }
@@ -152,7 +152,11 @@ async fn mark(
 ///
 /// # Errors
 /// 422 for a wrong filter, cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<InboxMessageView>>> {
     let mut problems = Problems::default();
     let source = page.filter("source").map(str::to_owned);
     if let Some(source) = &source {
@@ -169,14 +173,14 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     let which = InboxFilter { ids: None, source, status, after: page.after_id()? };
     let rows = app.engine.store().inbox(caller.tenant, which, page.limit + 1).await?;
     let rows = rows.into_iter().map(|row| shown(&caller, row)).collect();
-    Ok(Json(page.list(rows, |row: &Shown| row.id.clone())))
+    Ok(Json(page.list(rows, |row: &InboxMessageView| row.id.clone())))
 }
 
 /// `POST /api/inbox/replay`: the next delivery of each is told to process it.
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let (mut which, dry_run) = read_which(&input)?;
     let mut ids = Vec::new();
     loop {
@@ -190,10 +194,10 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
 }
 
-fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
+fn read_which(input: &Input) -> ApiResult<(InboxFilter, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a message in the inbox", &mut problems);
+    let choice = BulkChoice::read(&body, "a message in the inbox", &mut problems);
     let ids = choice.ids.map(|ids| ids.into_iter().map(InboxId).collect());
     let mut which = InboxFilter { ids, ..InboxFilter::default() };
     if let Some(filter) = choice.filter {
@@ -217,8 +221,8 @@ const fn word(status: InboxStatus) -> &'static str {
     }
 }
 
-fn shown(caller: &Caller, row: InboxMessage) -> Shown {
-    Shown {
+fn shown(caller: &Caller, row: InboxMessage) -> InboxMessageView {
+    InboxMessageView {
         id: row.id.to_string(),
         source: row.source,
         message_id: row.message_id,

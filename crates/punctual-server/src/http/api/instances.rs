@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -29,7 +29,7 @@ use std::collections::HashMap;
 /// An instance as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct SurveyInstanceView {
     public_id: PublicId,
     survey_id: i64,
     survey_version: u32,
@@ -47,7 +47,7 @@ pub struct Shown {
     reminders_remaining: i64,
     unique_hash: String,
     delivery_log: Vec<DeliveryLine>,
-    dispatches: Vec<Dispatch>,
+    dispatches: Vec<DispatchView>,
     opened_at: Option<Timestamp>,
     completed_at: Option<Timestamp>,
 }
@@ -55,7 +55,7 @@ pub struct Shown {
 /// One subscriber that was told of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Dispatch {
+pub struct DispatchView {
     subscriber: String,
     status: &'static str,
     attempts: u32,
@@ -67,27 +67,31 @@ pub struct Dispatch {
 
 /// The `{publicId}` of a path. A text that is none names nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Named(pub PublicId);
+pub struct PublicIdPath(pub PublicId);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for PublicIdPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let text = Path::<String>::from_request_parts(parts, state).await;
         let id = text.ok().and_then(|Path(text)| PublicId::parse(&text));
         id.map(Self).ok_or_else(not_found)
     }
 }
 
-fn not_found() -> Failure {
-    Failure::not_found("there is no survey instance of that id")
+fn not_found() -> RequestFailure {
+    RequestFailure::not_found("there is no survey instance of that id")
 }
 
 /// `GET /api/survey-instances?surveyId=&status=&address=&customerRef=`, the newest first.
 ///
 /// # Errors
 /// 422 for a wrong filter.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<SurveyInstanceView>>> {
     let filter = read_filter(&page)?;
     let before = match page.after_id()? {
         0 => EntryId(i64::MAX),
@@ -106,7 +110,11 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    PublicIdPath(id): PublicIdPath,
+) -> ApiResult<Json<SurveyInstanceView>> {
     let store = app.engine.store();
     let entry = store.entry(caller.tenant, id).await?.ok_or_else(not_found)?;
     let shown = show_entries(&app, &caller, std::slice::from_ref(&entry)).await?.pop();
@@ -114,7 +122,7 @@ pub async fn show(State(app): State<App>, caller: Caller, Named(id): Named) -> A
 }
 
 /// Instances with what was done for each, by the same few statements however many they are.
-async fn show_entries(app: &App, caller: &Caller, entries: &[Entry]) -> Answer<Vec<Shown>> {
+async fn show_entries(app: &App, caller: &Caller, entries: &[Entry]) -> ApiResult<Vec<SurveyInstanceView>> {
     let store = app.engine.store();
     let ids: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
     let mut logs = store.delivery_logs(caller.tenant, ids.clone()).await?;
@@ -136,27 +144,35 @@ async fn show_entries(app: &App, caller: &Caller, entries: &[Entry]) -> Answer<V
 ///
 /// # Errors
 /// 404 when there is none, 409 when it has ended.
-pub async fn cancel(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<Json<Shown>> {
+pub async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    PublicIdPath(id): PublicIdPath,
+) -> ApiResult<Json<SurveyInstanceView>> {
     change(&app, &caller, id, EntryAction::Cancel).await?;
-    show(State(app), caller, Named(id)).await
+    show(State(app), caller, PublicIdPath(id)).await
 }
 
 /// `DELETE /api/survey-instances/{publicId}`: not shown any more; the same event is welcome again.
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, Named(id): Named) -> Answer<StatusCode> {
+pub async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    PublicIdPath(id): PublicIdPath,
+) -> ApiResult<StatusCode> {
     change(&app, &caller, id, EntryAction::Delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn change(app: &App, caller: &Caller, id: PublicId, action: EntryAction) -> Answer<()> {
+async fn change(app: &App, caller: &Caller, id: PublicId, action: EntryAction) -> ApiResult<()> {
     let author = ChangeAuthor::new(&caller.name, "requested through /api/survey-instances");
     let request = EntryActionRequest { name: EntryReference::PublicId(id), action, author };
     match app.engine.change_entry(caller.tenant, request).await? {
         ActionOutcome::Done => Ok(()),
         ActionOutcome::NotFound => Err(not_found()),
-        ActionOutcome::Refused(said) => Err(Failure::conflict(format!("this survey instance {said}"))),
+        ActionOutcome::Refused(said) => Err(RequestFailure::conflict(format!("this survey instance {said}"))),
     }
 }
 
@@ -165,7 +181,7 @@ async fn dispatches(
     app: &App,
     caller: &Caller,
     entries: Vec<EntryId>,
-) -> Answer<HashMap<EntryId, Vec<Dispatch>>> {
+) -> ApiResult<HashMap<EntryId, Vec<DispatchView>>> {
     let store = app.engine.store();
     let listeners: Vec<_> = store.listeners_of(caller.tenant, entries).await?.into_iter().collect();
     // The topic's own queue is no subscriber.
@@ -174,7 +190,7 @@ async fn dispatches(
     let asked: Vec<_> = listeners.iter().map(|(_, of)| (of.message, named(of))).collect();
     let found = store.dispatches_of(caller.tenant, asked).await?;
     let shown = listeners.into_iter().zip(found).map(|((entry, of), found)| {
-        let known = found.into_iter().map(|one| Dispatch {
+        let known = found.into_iter().map(|one| DispatchView {
             subscriber: one.subscriber,
             status: one.status.word(),
             attempts: one.attempts,
@@ -187,15 +203,15 @@ async fn dispatches(
 }
 
 /// A subscriber that a survey lists and that there was not.
-fn unknown(subscriber: String) -> Dispatch {
+fn unknown(subscriber: String) -> DispatchView {
     let error = "there was no enabled subscription of that name on survey.responses".to_owned();
-    Dispatch { subscriber, status: "Unknown", attempts: 0, message_id: None, error: Some(error) }
+    DispatchView { subscriber, status: "Unknown", attempts: 0, message_id: None, error: Some(error) }
 }
 
 /// Viewers see neither the whole address nor what the event said.
-fn show_entry(caller: &Caller, entry: &Entry) -> Option<Shown> {
+fn show_entry(caller: &Caller, entry: &Entry) -> Option<SurveyInstanceView> {
     let of = SurveyInstance::of(entry)?;
-    Some(Shown {
+    Some(SurveyInstanceView {
         public_id: of.public_id,
         survey_id: of.flow.0,
         survey_version: of.number,
@@ -219,7 +235,7 @@ fn show_entry(caller: &Caller, entry: &Entry) -> Option<Shown> {
     })
 }
 
-fn read_filter(page: &Page) -> Answer<EntryFilter> {
+fn read_filter(page: &Page) -> ApiResult<EntryFilter> {
     let mut problems = Problems::default();
     let status = page.filter("status").map(EntryStatus::parse);
     if status == Some(None) {

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -24,7 +24,7 @@ const PREVIEW_ITEMS_DEFAULT: usize = 10;
 /// A job as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct JobView {
     name: String,
     topic: String,
     cron: String,
@@ -43,7 +43,7 @@ pub struct Shown {
 /// A run as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShownRun {
+pub struct JobRunView {
     id: String,
     scheduled_time: Timestamp,
     triggered: bool,
@@ -60,14 +60,14 @@ pub struct ShownRun {
 
 /// The `{name}` of a path.
 #[derive(Clone, Debug)]
-pub struct Name(pub String);
+pub struct JobPath(pub String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Name {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let name = Path::<String>::from_request_parts(parts, state).await;
-        let Path(name) = name.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path(name) = name.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let mut problems = Problems::default();
         check_job_name(&name, &mut problems);
         problems.into_result()?;
@@ -75,9 +75,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
-impl Name {
-    fn not_found(&self) -> Failure {
-        Failure::not_found(format!("there is no job `{}`", self.0))
+impl JobPath {
+    fn not_found(&self) -> RequestFailure {
+        RequestFailure::not_found(format!("there is no job `{}`", self.0))
     }
 }
 
@@ -85,7 +85,7 @@ impl Name {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<JobView>>> {
     let (after, store) = (page.after().unwrap_or_default().to_owned(), app.engine.store());
     let fetch = |after: String, limit| store.jobs(caller.tenant, &after, limit);
     let place = |state: &JobState| state.job.name.clone();
@@ -99,11 +99,11 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, name: JobPath) -> ApiResult<Json<JobView>> {
     find(&app, &caller, &name).await
 }
 
-async fn find(app: &App, caller: &Caller, name: &Name) -> Answer<Json<Shown>> {
+async fn find(app: &App, caller: &Caller, name: &JobPath) -> ApiResult<Json<JobView>> {
     let job = app.engine.store().job(caller.tenant, &name.0).await?;
     job.map(|job| Json(show_job(caller, job))).ok_or_else(|| name.not_found())
 }
@@ -112,7 +112,12 @@ async fn find(app: &App, caller: &Caller, name: &Name) -> Answer<Json<Shown>> {
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Input) -> Answer<Json<Shown>> {
+pub async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    name: JobPath,
+    input: Input,
+) -> ApiResult<Json<JobView>> {
     let job = read_job(&name.0, &input)?;
     app.engine.put_job(caller.tenant, &name.0, job).await?;
     find(&app, &caller, &name).await
@@ -122,7 +127,7 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Value>> {
+pub async fn delete(State(app): State<App>, caller: Caller, name: JobPath) -> ApiResult<Json<Value>> {
     let deleted = app.engine.delete_job(caller.tenant, &name.0).await?;
     Ok(Json(json!({"deletedRuns": deleted.waiting, "runsInFlight": deleted.in_flight})))
 }
@@ -131,7 +136,7 @@ pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answe
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn enable(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Shown>> {
+pub async fn enable(State(app): State<App>, caller: Caller, name: JobPath) -> ApiResult<Json<JobView>> {
     app.engine.enable_job(caller.tenant, &name.0, true).await?;
     find(&app, &caller, &name).await
 }
@@ -140,7 +145,7 @@ pub async fn enable(State(app): State<App>, caller: Caller, name: Name) -> Answe
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn disable(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Shown>> {
+pub async fn disable(State(app): State<App>, caller: Caller, name: JobPath) -> ApiResult<Json<JobView>> {
     app.engine.enable_job(caller.tenant, &name.0, false).await?;
     find(&app, &caller, &name).await
 }
@@ -152,8 +157,8 @@ pub async fn disable(State(app): State<App>, caller: Caller, name: Name) -> Answ
 pub async fn trigger(
     State(app): State<App>,
     caller: Caller,
-    name: Name,
-) -> Answer<(StatusCode, Json<Value>)> {
+    name: JobPath,
+) -> ApiResult<(StatusCode, Json<Value>)> {
     let run = app.engine.trigger_job(caller.tenant, &name.0).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"runId": run.to_string()}))))
 }
@@ -165,21 +170,26 @@ pub async fn trigger(
 pub async fn runs(
     State(app): State<App>,
     caller: Caller,
-    name: Name,
+    name: JobPath,
     page: Page,
-) -> Answer<Json<List<ShownRun>>> {
+) -> ApiResult<Json<List<JobRunView>>> {
     let before = Some(page.after_id()?).filter(|id| *id > 0).map(RunId);
     let runs = app.engine.store().runs(caller.tenant, &name.0, before, page.limit + 1).await?;
     let shown = runs.ok_or_else(|| name.not_found())?.into_iter();
     let shown = shown.map(|run| show_run(&caller, run)).collect();
-    Ok(Json(page.list(shown, |run: &ShownRun| run.id.clone())))
+    Ok(Json(page.list(shown, |run: &JobRunView| run.id.clone())))
 }
 
 /// `GET /api/jobs/{name}/next?count=`: a preview, whether the job is enabled or not.
 ///
 /// # Errors
 /// 404 when there is no such job, 422 for a wrong count.
-pub async fn next(State(app): State<App>, caller: Caller, name: Name, page: Page) -> Answer<Json<Value>> {
+pub async fn next(
+    State(app): State<App>,
+    caller: Caller,
+    name: JobPath,
+    page: Page,
+) -> ApiResult<Json<Value>> {
     let count = page.filter("count").map_or(Some(PREVIEW_ITEMS_DEFAULT), |text| text.parse().ok());
     let count = count.filter(|n| (1..=PREVIEW_ITEMS_MAX).contains(n));
     let wrong =
@@ -188,7 +198,7 @@ pub async fn next(State(app): State<App>, caller: Caller, name: Name, page: Page
     Ok(Json(json!({ "items": items })))
 }
 
-fn read_job(name: &str, input: &Input) -> Answer<NewJob> {
+fn read_job(name: &str, input: &Input) -> ApiResult<NewJob> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -220,9 +230,9 @@ fn read_job(name: &str, input: &Input) -> Answer<NewJob> {
     Ok(job)
 }
 
-fn show_job(caller: &Caller, state: JobState) -> Shown {
+fn show_job(caller: &Caller, state: JobState) -> JobView {
     let JobState { job, last_run } = state;
-    Shown {
+    JobView {
         name: job.name,
         topic: job.topic,
         cron: job.cron,
@@ -238,8 +248,8 @@ fn show_job(caller: &Caller, state: JobState) -> Shown {
     }
 }
 
-fn show_run(caller: &Caller, run: Run) -> ShownRun {
-    ShownRun {
+fn show_run(caller: &Caller, run: Run) -> JobRunView {
+    JobRunView {
         id: run.id.to_string(),
         scheduled_time: run.scheduled_at,
         triggered: run.triggered,

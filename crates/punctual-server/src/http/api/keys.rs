@@ -1,10 +1,10 @@
 //! API keys of a tenant. A secret is shown once, in the answer that made it.
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::answers::Keep;
-use crate::http::error::{Answer, Failure};
+use crate::http::answers::KeptBody;
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::extract::State;
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// A key as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct ApiKeyView {
     id: String,
     name: String,
     role: &'static str,
@@ -28,9 +28,9 @@ pub struct Shown {
 
 /// A new key with its secret.
 #[derive(Debug, Serialize)]
-pub struct Made {
+pub struct NewApiKeyView {
     #[serde(flatten)]
-    shown: Shown,
+    shown: ApiKeyView,
     key: Option<String>,
 }
 
@@ -42,22 +42,22 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
-) -> Answer<(StatusCode, Extension<Keep>, Json<Made>)> {
+) -> ApiResult<(StatusCode, Extension<KeptBody>, Json<NewApiKeyView>)> {
     let (name, role, expires_at) = read_key(&input)?;
     if !caller.role.can_manage(role) {
         let said =
             format!("a key of role `{}` cannot make one of role `{}`", caller.role.word(), role.word());
-        return Err(Failure::forbidden(said));
+        return Err(RequestFailure::forbidden(said));
     }
     let (key, secret) = app.engine.store().create_key(caller.tenant, &name, role, expires_at).await?;
-    let mut made = Made { shown: shown(key), key: None };
+    let mut made = NewApiKeyView { shown: shown(key), key: None };
     // What is kept for a repeated request has no secret in it.
-    let keep = Keep(serde_json::to_string(&made).unwrap_or_default());
+    let keep = KeptBody(serde_json::to_string(&made).unwrap_or_default());
     made.key = Some(secret);
     Ok((StatusCode::CREATED, Extension(keep), Json(made)))
 }
 
-fn read_key(input: &Input) -> Answer<(String, Role, Option<Timestamp>)> {
+fn read_key(input: &Input) -> ApiResult<(String, Role, Option<Timestamp>)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -77,30 +77,32 @@ fn read_key(input: &Input) -> Answer<(String, Role, Option<Timestamp>)> {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<ApiKeyView>>> {
     let after = KeyId(page.after_id()?);
     let keys = app.engine.store().keys(caller.tenant, after, page.limit + 1).await?;
     let keys = keys.into_iter().map(shown).collect();
-    Ok(Json(page.list(keys, |key: &Shown| key.id.clone())))
+    Ok(Json(page.list(keys, |key: &ApiKeyView| key.id.clone())))
 }
 
 /// `DELETE /api/keys/{id}`: it stops working within a second.
 ///
 /// # Errors
 /// 403 for a key of a role that the caller may not manage, 404 when this tenant has no such key.
-pub async fn revoke(State(app): State<App>, caller: Caller, id: Id) -> Answer<StatusCode> {
+pub async fn revoke(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<StatusCode> {
     match app.engine.store().revoke_key(caller.tenant, KeyId(id.0), caller.role).await? {
         RevokeOutcome::Revoked => Ok(StatusCode::NO_CONTENT),
         RevokeOutcome::NotFound => Err(id.not_found("key")),
         RevokeOutcome::AboveCaller(role) => {
             let (own, above) = (caller.role.word(), role.word());
-            Err(Failure::forbidden(format!("a key of role `{own}` cannot revoke one of role `{above}`")))
+            Err(RequestFailure::forbidden(format!(
+                "a key of role `{own}` cannot revoke one of role `{above}`"
+            )))
         }
     }
 }
 
-fn shown(key: ApiKey) -> Shown {
-    Shown {
+fn shown(key: ApiKey) -> ApiKeyView {
+    ApiKeyView {
         id: key.id.to_string(),
         name: key.name,
         role: key.role.word(),

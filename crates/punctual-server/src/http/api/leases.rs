@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -22,11 +22,11 @@ use std::time::Duration;
 pub struct LeaseName(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for LeaseName {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
-        let Path(mut names) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path(mut names) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let name = names.remove("name").unwrap_or_default();
         let mut problems = Problems::default();
         check_name(&name, "name", &mut problems);
@@ -38,7 +38,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LeaseName {
 /// What came of an acquisition.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Acquired {
+pub struct AcquireResponse {
     acquired: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     fencing_token: Option<FencingToken>,
@@ -50,7 +50,7 @@ pub struct Acquired {
 /// A lease as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct LeaseView {
     name: String,
     held: bool,
     holder: Option<String>,
@@ -67,22 +67,22 @@ pub struct Shown {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<LeaseView>>> {
     let after = page.after().unwrap_or_default();
     let leases = app.engine.store().leases(caller.tenant, after, page.limit + 1).await?;
     let leases = leases.into_iter().map(shown).collect();
-    Ok(Json(page.list(leases, |lease: &Shown| lease.name.clone())))
+    Ok(Json(page.list(leases, |lease: &LeaseView| lease.name.clone())))
 }
 
 /// `GET /api/leases/{name}`
 ///
 /// # Errors
 /// 404 when it never was.
-pub async fn show(State(app): State<App>, caller: Caller, name: LeaseName) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, name: LeaseName) -> ApiResult<Json<LeaseView>> {
     let lease = app.engine.store().lease(caller.tenant, &name.0).await?;
     lease
         .map(|lease| Json(shown(lease)))
-        .ok_or_else(|| Failure::not_found(format!("there is no lease `{}`", name.0)))
+        .ok_or_else(|| RequestFailure::not_found(format!("there is no lease `{}`", name.0)))
 }
 
 /// `POST /api/leases/{name}/acquire`
@@ -94,7 +94,7 @@ pub async fn acquire(
     caller: Caller,
     name: LeaseName,
     input: Input,
-) -> Answer<Json<Acquired>> {
+) -> ApiResult<Json<AcquireResponse>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -107,7 +107,7 @@ pub async fn acquire(
         AcquireOutcome::Acquired(lease) => (lease, true),
         AcquireOutcome::Held(lease) => (lease, false),
     };
-    Ok(Json(Acquired {
+    Ok(Json(AcquireResponse {
         acquired,
         fencing_token: acquired.then_some(lease.token),
         expires_at: lease.expires_at,
@@ -125,7 +125,7 @@ pub async fn renew(
     caller: Caller,
     name: LeaseName,
     input: Input,
-) -> Answer<Json<Shown>> {
+) -> ApiResult<Json<LeaseView>> {
     let (held, duration) = read_holding(name, &input, &["owner", "fencingToken", "seconds"])?;
     match app.engine.store().renew_lease(caller.tenant, held.clone(), duration).await? {
         RenewOutcome::Renewed(lease) => Ok(Json(shown(lease))),
@@ -142,7 +142,7 @@ pub async fn release(
     caller: Caller,
     name: LeaseName,
     input: Input,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     let (held, _) = read_holding(name, &input, &["owner", "fencingToken"])?;
     match app.engine.store().release_lease(caller.tenant, held.clone()).await? {
         ReleaseOutcome::Released => Ok(Json(json!({"released": true}))),
@@ -150,15 +150,15 @@ pub async fn release(
     }
 }
 
-fn lost(held: &LeaseHold) -> Failure {
-    Failure::conflict(format!(
+fn lost(held: &LeaseHold) -> RequestFailure {
+    RequestFailure::conflict(format!(
         "fencing token {} of `{}` does not hold the lease `{}`: it ended, was released, or is another's; \
          acquire it again",
         held.token, held.owner, held.name
     ))
 }
 
-fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> Answer<(LeaseHold, Duration)> {
+fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> ApiResult<(LeaseHold, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -177,8 +177,8 @@ fn seconds(read: &mut Fields<'_, '_>) -> Duration {
     read.whole("seconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
 }
 
-fn shown(lease: Lease) -> Shown {
-    Shown {
+fn shown(lease: Lease) -> LeaseView {
+    LeaseView {
         held: lease.is_held(),
         holder: lease.holder().map(str::to_owned),
         name: lease.name,

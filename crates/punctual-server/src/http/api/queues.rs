@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -20,19 +20,19 @@ use std::collections::BTreeMap;
 /// Which queue a path names: a topic's own, or that of a subscription, written as
 /// `{topic}/{subscription}` in two segments or one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePath {
     /// The topic.
     pub topic: String,
     /// The subscription, empty for the topic's own queue.
     pub subscription: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for QueuePath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
-        let Path(mut names) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path(mut names) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let topic = names.remove("topic").unwrap_or_default();
         match names.remove("subscription") {
             Some(subscription) => Self::of(&topic, &subscription),
@@ -44,8 +44,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
     }
 }
 
-impl Place {
-    fn of(topic: &str, subscription: &str) -> Result<Self, Failure> {
+impl QueuePath {
+    fn of(topic: &str, subscription: &str) -> Result<Self, RequestFailure> {
         let mut problems = Problems::default();
         check_topic(topic, "topic", &mut problems);
         if !subscription.is_empty() {
@@ -63,8 +63,8 @@ impl Place {
 
     /// 404 for it.
     #[must_use]
-    pub fn not_found(&self) -> Failure {
-        Failure::not_found(format!("there is no queue `{}`", self.name()))
+    pub fn not_found(&self) -> RequestFailure {
+        RequestFailure::not_found(format!("there is no queue `{}`", self.name()))
     }
 
     fn name(&self) -> String {
@@ -75,7 +75,7 @@ impl Place {
 /// A queue as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct QueueView {
     topic: String,
     subscription: Option<String>,
     declared: bool,
@@ -98,7 +98,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<QueueView>>> {
     app.engine.route_waiting().await?;
     let all = app.engine.store().queues(caller.tenant).await?;
     let after = page.after().unwrap_or_default().to_owned();
@@ -117,12 +117,12 @@ fn position(lane: &Lane) -> String {
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, place: QueuePath) -> ApiResult<Json<QueueView>> {
     app.engine.route_waiting().await?;
     find(&app, caller.tenant, &place).await.map(Json)
 }
 
-async fn find(app: &App, tenant: Tenant, place: &Place) -> Answer<Shown> {
+async fn find(app: &App, tenant: Tenant, place: &QueuePath) -> ApiResult<QueueView> {
     let all = app.engine.store().queues(tenant).await?;
     let is_it = |q: &QueueState| q.lane.topic == place.topic && q.lane.subscription == place.subscription;
     all.into_iter().find(is_it).map(show_state).ok_or_else(|| place.not_found())
@@ -135,9 +135,9 @@ async fn find(app: &App, tenant: Tenant, place: &Place) -> Answer<Shown> {
 pub async fn change(
     State(app): State<App>,
     caller: Caller,
-    place: Place,
+    place: QueuePath,
     input: Input,
-) -> Answer<Json<Shown>> {
+) -> ApiResult<Json<QueueView>> {
     own(&place)?;
     let change = input.object()?;
     set(&app, &caller, &place, change).await
@@ -147,7 +147,7 @@ pub async fn change(
 ///
 /// # Errors
 /// 422 for what is not a topic.
-pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
+pub async fn pause(State(app): State<App>, caller: Caller, place: QueuePath) -> ApiResult<Json<QueueView>> {
     set_paused(&app, &caller, &place, true).await
 }
 
@@ -155,13 +155,18 @@ pub async fn pause(State(app): State<App>, caller: Caller, place: Place) -> Answ
 ///
 /// # Errors
 /// 422 for what is not a topic.
-pub async fn resume(State(app): State<App>, caller: Caller, place: Place) -> Answer<Json<Shown>> {
+pub async fn resume(State(app): State<App>, caller: Caller, place: QueuePath) -> ApiResult<Json<QueueView>> {
     set_paused(&app, &caller, &place, false).await
 }
 
 /// Pauses or resumes a queue. One that is not there is made, since it may be paused before its first message
 /// comes; the answer warns of it, since the name may be misspelt.
-async fn set_paused(app: &App, caller: &Caller, place: &Place, paused: bool) -> Answer<Json<Shown>> {
+async fn set_paused(
+    app: &App,
+    caller: &Caller,
+    place: &QueuePath,
+    paused: bool,
+) -> ApiResult<Json<QueueView>> {
     let known = find(app, caller.tenant, place).await.is_ok();
     let change = Map::from_iter([("paused".into(), json!(paused))]);
     let Json(mut shown) = set(app, caller, place, change).await?;
@@ -172,24 +177,29 @@ async fn set_paused(app: &App, caller: &Caller, place: &Place, paused: bool) -> 
     Ok(Json(shown))
 }
 
-async fn set(app: &App, caller: &Caller, place: &Place, change: Map<String, Value>) -> Answer<Json<Shown>> {
+async fn set(
+    app: &App,
+    caller: &Caller,
+    place: &QueuePath,
+    change: Map<String, Value>,
+) -> ApiResult<Json<QueueView>> {
     own(place)?;
     app.engine.store().set_queue(caller.tenant, &place.topic, change).await?;
     app.engine.wake();
     find(app, caller.tenant, place).await.map(Json)
 }
 
-fn own(place: &Place) -> Answer<()> {
+fn own(place: &QueuePath) -> ApiResult<()> {
     if place.is_own() {
         return Ok(());
     }
-    Err(Failure::conflict("a subscription's settings are its own; change the subscription"))
+    Err(RequestFailure::conflict("a subscription's settings are its own; change the subscription"))
 }
 
-fn show_state(state: QueueState) -> Shown {
+fn show_state(state: QueueState) -> QueueView {
     let QueueState { lane, waiting, due, in_flight, behind_their_key, dead, oldest_due } = state;
     let patience = lane.settings.patience();
-    Shown {
+    QueueView {
         topic: lane.topic,
         subscription: Some(lane.subscription).filter(|s| !s.is_empty()),
         declared: lane.declared,

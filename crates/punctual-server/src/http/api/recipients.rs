@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 /// Preferences as they are shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct PreferencesView {
     address: String,
     #[serde(flatten)]
     preferences: Map<String, Value>,
@@ -27,15 +27,15 @@ pub struct Shown {
 
 /// The `{address}` of a path.
 #[derive(Clone, Debug)]
-pub struct Address(String);
+pub struct AddressPath(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Address {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for AddressPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
-            .map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+            .map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let mut problems = Problems::default();
         check(&text, "address", &mut problems);
         problems.into_result()?;
@@ -47,7 +47,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Address {
 ///
 /// # Errors
 /// 422 when the address is none.
-pub async fn show(State(app): State<App>, caller: Caller, address: Address) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    address: AddressPath,
+) -> ApiResult<Json<PreferencesView>> {
     let kept = app.engine.store().preferences(caller.tenant, &address.0).await?;
     Ok(Json(shown(&caller, &address, kept)))
 }
@@ -59,9 +63,9 @@ pub async fn show(State(app): State<App>, caller: Caller, address: Address) -> A
 pub async fn put(
     State(app): State<App>,
     caller: Caller,
-    address: Address,
+    address: AddressPath,
     input: Input,
-) -> Answer<Json<Shown>> {
+) -> ApiResult<Json<PreferencesView>> {
     let body = Value::Object(editable(input.object()?));
     let mut problems = Problems::default();
     let preferences = RecipientPreferences::read(&body, &mut problems).unwrap_or_default();
@@ -79,8 +83,13 @@ fn editable(mut body: Map<String, Value>) -> Map<String, Value> {
     body
 }
 
-fn shown(caller: &Caller, address: &Address, kept: StoredPreferences) -> Shown {
+fn shown(caller: &Caller, address: &AddressPath, kept: StoredPreferences) -> PreferencesView {
     let address = normal(&address.0);
     let (updated_at, updated_by) = kept.written.unzip();
-    Shown { address: caller.address(&address), preferences: kept.document.to_json(), updated_at, updated_by }
+    PreferencesView {
+        address: caller.address(&address),
+        preferences: kept.document.to_json(),
+        updated_at,
+        updated_by,
+    }
 }

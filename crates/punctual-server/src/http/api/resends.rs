@@ -1,10 +1,10 @@
 //! A notification once more, because a person asks for it.
 
 use super::communication_logs::BOOKING;
-use super::entities::Name;
+use super::entities::EntityPath;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -25,8 +25,8 @@ pub async fn booking(
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
     input: Input,
-) -> Answer<(StatusCode, Json<Value>)> {
-    let Path(id) = id.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+) -> ApiResult<(StatusCode, Json<Value>)> {
+    let Path(id) = id.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
     let (entity, mut problems) = (Entity { kind: BOOKING.into(), id }, Problems::default());
     check_entity(&entity, &mut problems);
     problems.into_result()?;
@@ -40,9 +40,9 @@ pub async fn booking(
 pub async fn entity(
     state: State<App>,
     caller: Caller,
-    name: Name,
+    name: EntityPath,
     input: Input,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> ApiResult<(StatusCode, Json<Value>)> {
     again(state, caller, name.0, &input).await
 }
 
@@ -51,7 +51,7 @@ async fn again(
     caller: Caller,
     entity: Entity,
     input: &Input,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> ApiResult<(StatusCode, Json<Value>)> {
     let (about, resend) = (format!("{} `{}`", entity.kind, entity.id), read(entity, &caller, input)?);
     let by_template = resend.template.is_some();
     match app.engine.resend(caller.tenant, resend).await? {
@@ -66,7 +66,7 @@ async fn again(
     }
 }
 
-fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<ResendRequest> {
+fn read(entity: Entity, caller: &Caller, input: &Input) -> ApiResult<ResendRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -82,15 +82,15 @@ fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<ResendRequest>
     Ok(ResendRequest { entity, channel, template, event_type, requested_by: caller.name.clone() })
 }
 
-fn refused(about: &str, why: &ResendRefusal, by_template: bool) -> Failure {
+fn refused(about: &str, why: &ResendRefusal, by_template: bool) -> RequestFailure {
     let said = format!("nothing is sent again for {about}: {why}");
     match why {
-        ResendRefusal::NoEvent => Failure::not_found(said),
+        ResendRefusal::NoEvent => RequestFailure::not_found(said),
         ResendRefusal::NoTemplate => {
             Error::invalid(if by_template { "templateId" } else { "channel" }, said).into()
         }
         ResendRefusal::EventDropped | ResendRefusal::NoRecipient | ResendRefusal::Pointless(_) => {
-            Failure::conflict(said)
+            RequestFailure::conflict(said)
         }
     }
 }

@@ -10,11 +10,11 @@ mod trace;
 pub use change::{cancel, hold, release, retry};
 pub use trace::trace;
 
-use super::choice::{Choice, told};
+use super::choice::{BulkChoice, told};
 use super::communication_logs::{BOOKING, read_entity};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -28,7 +28,7 @@ use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::{EntryId, Error, Problems, Timestamp};
 use serde_json::{Map, Value, json};
-use shown::Shown;
+use shown::ScheduleView;
 
 /// The words of every schedule's status.
 const STATUSES: [&str; 9] =
@@ -40,7 +40,7 @@ const PROCESSING: &str = "Processing";
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<ScheduleView>>> {
     let (filter, below) = (read_filter(&page)?, below(&page)?);
     let found = app.engine.store().schedule(caller.tenant, filter, below, page.limit + 1).await?;
     let more = found.len() > page.limit;
@@ -53,7 +53,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> ApiResult<Json<ScheduleView>> {
     Ok(Json(change::shown_whole(&app, &caller, id).await?))
 }
 
@@ -62,10 +62,10 @@ pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Ans
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
+    let choice = BulkChoice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
     let mut which =
         choice.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
@@ -138,14 +138,14 @@ fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> ReplaySele
 const ENTRY: &str = "entry-";
 
 /// The id that the next page is below.
-fn below(page: &Page) -> Answer<EntryId> {
+fn below(page: &Page) -> ApiResult<EntryId> {
     let Some(text) = page.after() else { return Ok(EntryId(i64::MAX)) };
     let id = text.strip_prefix(ENTRY).and_then(|id| id.parse().ok()).map(EntryId);
     let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
     id.ok_or_else(|| wrong().into())
 }
 
-fn read_filter(page: &Page) -> Answer<EntryFilter> {
+fn read_filter(page: &Page) -> ApiResult<EntryFilter> {
     let mut problems = Problems::default();
     let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
     let status = page.filter("status");

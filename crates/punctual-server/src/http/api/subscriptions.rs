@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// A subscription as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct SubscriptionView {
     topic: String,
     name: String,
     filter: Option<Value>,
@@ -40,17 +40,17 @@ struct Retry {
 
 /// The `{topic}/{name}` of a path.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub struct SubscriptionPath {
     topic: String,
     name: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Name {
-    type Rejection = Failure;
+impl<S: Send + Sync> FromRequestParts<S> for SubscriptionPath {
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((topic, name)) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path((topic, name)) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let mut problems = Problems::default();
         check_names(&topic, &name, &mut problems);
         problems.into_result()?;
@@ -58,9 +58,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
-impl Name {
-    fn not_found(&self) -> Failure {
-        Failure::not_found(format!("there is no subscription `{}/{}`", self.topic, self.name))
+impl SubscriptionPath {
+    fn not_found(&self) -> RequestFailure {
+        RequestFailure::not_found(format!("there is no subscription `{}/{}`", self.topic, self.name))
     }
 }
 
@@ -68,7 +68,11 @@ impl Name {
 ///
 /// # Errors
 /// 422 for a wrong topic, cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<SubscriptionView>>> {
     let topic = page.filter("topic").map(str::to_owned);
     let mut problems = Problems::default();
     if let Some(topic) = &topic {
@@ -80,18 +84,22 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     let after = (after_topic.to_owned(), after_name.to_owned());
     let states = app.engine.store().subscriptions(caller.tenant, topic, after, page.limit + 1).await?;
     let shown = states.into_iter().map(show_state).collect();
-    Ok(Json(page.list(shown, |s: &Shown| format!("{}\n{}", s.topic, s.name))))
+    Ok(Json(page.list(shown, |s: &SubscriptionView| format!("{}\n{}", s.topic, s.name))))
 }
 
 /// `GET /api/subscriptions/{topic}/{name}`
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Shown>> {
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    name: SubscriptionPath,
+) -> ApiResult<Json<SubscriptionView>> {
     find(&app, &caller, &name).await
 }
 
-async fn find(app: &App, caller: &Caller, name: &Name) -> Answer<Json<Shown>> {
+async fn find(app: &App, caller: &Caller, name: &SubscriptionPath) -> ApiResult<Json<SubscriptionView>> {
     let state = app.engine.store().subscription(caller.tenant, &name.topic, &name.name).await?;
     state.map(|state| Json(show_state(state))).ok_or_else(|| name.not_found())
 }
@@ -100,7 +108,12 @@ async fn find(app: &App, caller: &Caller, name: &Name) -> Answer<Json<Shown>> {
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Input) -> Answer<Json<Shown>> {
+pub async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    name: SubscriptionPath,
+    input: Input,
+) -> ApiResult<Json<SubscriptionView>> {
     let body = Value::Object(input.object()?);
     let mut problems = Problems::default();
     let new = NewSubscription::read(&body, &mut problems);
@@ -113,15 +126,19 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Value>> {
+pub async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    name: SubscriptionPath,
+) -> ApiResult<Json<Value>> {
     let deleted = app.engine.delete_subscription(caller.tenant, &name.topic, &name.name).await?;
     Ok(Json(json!({"dropped": deleted.waiting, "inFlight": deleted.in_flight})))
 }
 
-fn show_state(state: SubscriptionState) -> Shown {
+fn show_state(state: SubscriptionState) -> SubscriptionView {
     let SubscriptionState { subscription, queue } = state;
     let patience = queue.lane.settings.patience();
-    Shown {
+    SubscriptionView {
         topic: subscription.topic,
         name: subscription.name,
         filter: subscription.filter,

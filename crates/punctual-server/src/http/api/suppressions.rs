@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::Input;
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -20,7 +20,7 @@ use serde_json::Value;
 /// A suppression as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct SuppressionView {
     id: String,
     address: String,
     channel: String,
@@ -34,16 +34,20 @@ pub struct Shown {
 
 /// What a lifting came to.
 #[derive(Debug, Serialize)]
-pub struct LiftedShown {
-    lifted: Vec<Shown>,
-    left: Vec<Shown>,
+pub struct LiftedSuppressionsView {
+    lifted: Vec<SuppressionView>,
+    left: Vec<SuppressionView>,
 }
 
 /// `GET /api/suppressions?address=&channel=&kind=&reason=&lifted=`
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<List<SuppressionView>>> {
     let mut problems = Problems::default();
     let mut filter = read_filter(&page, &mut problems);
     filter.reason = page.filter("reason").and_then(|word| reason(word, "reason", &mut problems));
@@ -59,7 +63,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     let after = SuppressionId(page.after_id()?);
     let found = app.engine.store().suppressions(caller.tenant, filter, after, page.limit + 1).await?;
     let found = found.into_iter().map(|one| shown(&caller, one)).collect();
-    Ok(Json(page.list(found, |one: &Shown| one.id.clone())))
+    Ok(Json(page.list(found, |one: &SuppressionView| one.id.clone())))
 }
 
 /// `POST /api/suppressions {address, channel?, kind?, reason?}`: 201 when it is new, 200 when it was there.
@@ -70,7 +74,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
-) -> Answer<(StatusCode, Json<Shown>)> {
+) -> ApiResult<(StatusCode, Json<SuppressionView>)> {
     let new = read(&input, &caller)?;
     let (made, is_new) = app.engine.store().suppress(caller.tenant, new).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -82,7 +86,11 @@ pub async fn create(
 ///
 /// # Errors
 /// 422 without an address.
-pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<LiftedShown>> {
+pub async fn lift(
+    State(app): State<App>,
+    caller: Caller,
+    page: Page,
+) -> ApiResult<Json<LiftedSuppressionsView>> {
     let mut problems = Problems::default();
     let filter = read_filter(&page, &mut problems);
     if filter.address.is_none() {
@@ -92,7 +100,7 @@ pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     let LiftOutcome { lifted, left } =
         app.engine.store().lift_suppressions(caller.tenant, filter, &caller.name).await?;
     let show = |all: Vec<Suppression>| all.into_iter().map(|one| shown(&caller, one)).collect();
-    Ok(Json(LiftedShown { lifted: show(lifted), left: show(left) }))
+    Ok(Json(LiftedSuppressionsView { lifted: show(lifted), left: show(left) }))
 }
 
 fn read_filter(page: &Page, problems: &mut Problems) -> SuppressionFilter {
@@ -117,7 +125,7 @@ fn read_filter(page: &Page, problems: &mut Problems) -> SuppressionFilter {
     }
 }
 
-fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
+fn read(input: &Input, caller: &Caller) -> ApiResult<NewSuppression> {
     let body = Value::Object(input.object()?);
     let mut problems = Problems::default();
     let part = DocumentObject::read(&body, "", &["address", "channel", "kind", "reason"], &mut problems);
@@ -153,9 +161,9 @@ fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<Suppression
 }
 
 /// Viewers do not see whole addresses.
-fn shown(caller: &Caller, one: Suppression) -> Shown {
+fn shown(caller: &Caller, one: Suppression) -> SuppressionView {
     let (lifted_at, lifted_by) = one.lifted.unzip();
-    Shown {
+    SuppressionView {
         id: one.id.to_string(),
         address: caller.address(&one.address),
         channel: one.scope.channel.unwrap_or_else(|| ALL_CHANNELS.to_owned()),

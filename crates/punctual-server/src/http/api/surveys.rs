@@ -5,13 +5,13 @@ mod results;
 mod send;
 
 pub use comments::comments;
-pub use results::{Shown as ShownResults, export, results, shown as shown_results};
+pub use results::{ResultsView as ShownResults, export, results, shown as shown_results};
 pub use send::send;
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page, weight};
 use axum::Json;
@@ -25,7 +25,7 @@ use serde_json::Value;
 /// A survey as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct SurveyView {
     id: i64,
     name: String,
     integration_id: Option<String>,
@@ -39,7 +39,7 @@ pub struct Shown {
 /// A survey that was published.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Published {
+pub struct PublishedSurvey {
     survey_id: i64,
     version: u32,
     warnings: Vec<Problem>,
@@ -48,14 +48,14 @@ pub struct Published {
 /// A version as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShownVersion {
+pub struct SurveyVersionView {
     survey_id: i64,
     version: u32,
     definition: Value,
     published_at: Timestamp,
 }
 
-impl Id {
+impl IdPath {
     fn flow(self) -> FlowId {
         FlowId(self.0)
     }
@@ -69,7 +69,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
-) -> Answer<(StatusCode, Json<Shown>)> {
+) -> ApiResult<(StatusCode, Json<SurveyView>)> {
     let draft = read_draft(&input, None)?;
     let flow = app.engine.store().create_flow(caller.tenant, draft).await?;
     Ok((StatusCode::CREATED, Json(show_flow(&app, flow))))
@@ -79,7 +79,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<SurveyView>>> {
     let (after, store) = (FlowId(page.after_id()?), app.engine.store());
     let fetch = |after, limit| store.flows(caller.tenant, after, limit);
     let (flows, more) = page.gather(after, fetch, |flow| flow.id, |flow| weight(&flow.draft)).await?;
@@ -92,7 +92,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<SurveyView>> {
     let flow = app.engine.store().flow(caller.tenant, id.flow()).await?;
     flow.map(|flow| Json(show_flow(&app, flow))).ok_or_else(|| id.not_found("survey"))
 }
@@ -101,7 +101,12 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
 ///
 /// # Errors
 /// 404 when there is none, 422 with every problem.
-pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Shown>> {
+pub async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    id: IdPath,
+    input: Input,
+) -> ApiResult<Json<SurveyView>> {
     let known = app.engine.store().flow(caller.tenant, id.flow()).await?;
     let known = known.ok_or_else(|| id.not_found("survey"))?;
     let draft = read_draft(&input, Some(known))?;
@@ -113,18 +118,18 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
 ///
 /// # Errors
 /// 404 when there is none, 422 when the draft is not ready.
-pub async fn publish(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Published>> {
+pub async fn publish(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<PublishedSurvey>> {
     let version = app.engine.store().publish_flow(caller.tenant, id.flow()).await?;
     let flow = app.engine.store().flow(caller.tenant, id.flow()).await?;
     let warnings = flow.map(|flow| show_flow(&app, flow).warnings).unwrap_or_default();
-    Ok(Json(Published { survey_id: id.0, version, warnings }))
+    Ok(Json(PublishedSurvey { survey_id: id.0, version, warnings }))
 }
 
 /// `POST /api/surveys/{id}/unpublish`: events meet it no more; what was sent goes on.
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn unpublish(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn unpublish(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<SurveyView>> {
     app.engine.store().unpublish_flow(caller.tenant, id.flow()).await?;
     show(State(app), caller, id).await
 }
@@ -136,15 +141,15 @@ pub async fn unpublish(State(app): State<App>, caller: Caller, id: Id) -> Answer
 pub async fn version(
     State(app): State<App>,
     caller: Caller,
-    id: Id,
+    id: IdPath,
     path: RawPathParams,
-) -> Answer<Json<ShownVersion>> {
+) -> ApiResult<Json<SurveyVersionView>> {
     let n = part(&path, "n");
-    let missing = || Failure::not_found(format!("survey {} has no version `{n}`", id.0));
+    let missing = || RequestFailure::not_found(format!("survey {} has no version `{n}`", id.0));
     let number = n.parse().map_err(|_| missing())?;
     let found = app.engine.store().flow_version(id.flow(), number).await?;
     let version = found.filter(|version| version.tenant == caller.tenant).ok_or_else(missing)?;
-    Ok(Json(ShownVersion {
+    Ok(Json(SurveyVersionView {
         survey_id: id.0,
         version: version.number,
         definition: version.definition,
@@ -157,13 +162,13 @@ fn part(path: &RawPathParams, name: &str) -> String {
     path.iter().find(|(known, _)| *known == name).map(|(_, text)| text.to_owned()).unwrap_or_default()
 }
 
-fn show_flow(app: &App, flow: Flow) -> Shown {
+fn show_flow(app: &App, flow: Flow) -> SurveyView {
     let draft = FlowDraft {
         name: flow.name.clone(),
         integration_id: flow.integration_id.clone(),
         definition: flow.draft.clone(),
     };
-    Shown {
+    SurveyView {
         id: flow.id.0,
         warnings: app.engine.doubts(&draft).0,
         name: flow.name,
@@ -175,7 +180,7 @@ fn show_flow(app: &App, flow: Flow) -> Shown {
     }
 }
 
-fn read_draft(input: &Input, known: Option<Flow>) -> Answer<FlowDraft> {
+fn read_draft(input: &Input, known: Option<Flow>) -> ApiResult<FlowDraft> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);

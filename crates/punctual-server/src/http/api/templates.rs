@@ -4,10 +4,10 @@ mod preview;
 
 pub use preview::preview;
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use crate::http::page::{List, Page, weight};
 use axum::Json;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A template as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct TemplateView {
     id: String,
     #[serde(flatten)]
     definition: Map<String, Value>,
@@ -41,7 +41,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<TemplateView>>> {
     let text = |name: &str| page.filter(name).map(str::to_owned);
     let active = match page.filter("isActive") {
         None => None,
@@ -82,7 +82,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
-) -> Answer<(StatusCode, Json<Shown>)> {
+) -> ApiResult<(StatusCode, Json<TemplateView>)> {
     let definition = read(&input)?;
     let made = app.engine.store().create_template(caller.tenant, definition).await?;
     Ok((StatusCode::CREATED, Json(saved(&app, &caller, made).await?)))
@@ -92,7 +92,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<TemplateView>> {
     let template = find(&app, &caller, id).await?;
     Ok(Json(saved(&app, &caller, template).await?))
 }
@@ -101,7 +101,12 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
 ///
 /// # Errors
 /// 404 when there is none, 422 with every problem.
-pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Shown>> {
+pub async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    id: IdPath,
+    input: Input,
+) -> ApiResult<Json<TemplateView>> {
     // An id that is not there is told before what is wrong with the body.
     find(&app, &caller, id).await?;
     let definition = read(&input)?;
@@ -114,7 +119,7 @@ pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<Response> {
+pub async fn delete(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Response> {
     match app.engine.store().delete_template(caller.tenant, TemplateId(id.0)).await? {
         TemplateDeletion::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
         TemplateDeletion::Unknown => Err(id.not_found("message template")),
@@ -134,11 +139,11 @@ pub async fn delete(State(app): State<App>, caller: Caller, id: Id) -> Answer<Re
 pub async fn version(
     State(app): State<App>,
     caller: Caller,
-    id: Id,
+    id: IdPath,
     path: RawPathParams,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     let n = path.iter().find(|(name, _)| *name == "n").map_or("", |(_, text)| text);
-    let missing = || Failure::not_found(format!("message template {} has no version `{n}`", id.0));
+    let missing = || RequestFailure::not_found(format!("message template {} has no version `{n}`", id.0));
     let number: u32 = n.parse().map_err(|_| missing())?;
     let found = app.engine.store().template_version(caller.tenant, TemplateId(id.0), number).await?;
     let mut shown = found.ok_or_else(missing)?.to_json();
@@ -147,24 +152,24 @@ pub async fn version(
     Ok(Json(Value::Object(shown)))
 }
 
-async fn find(app: &App, caller: &Caller, id: Id) -> Answer<StoredTemplate> {
+async fn find(app: &App, caller: &Caller, id: IdPath) -> ApiResult<StoredTemplate> {
     let found = app.engine.store().template(caller.tenant, TemplateId(id.0)).await?;
     found.ok_or_else(|| id.not_found("message template"))
 }
 
-fn read(input: &Input) -> Answer<TemplateDefinition> {
+fn read(input: &Input) -> ApiResult<TemplateDefinition> {
     let json = Value::Object(input.object()?);
     let mut problems = Problems::default();
     let definition = TemplateDefinition::read(&json, &mut problems);
     definition.ok_or_else(|| Error::Invalid(problems).into())
 }
 
-async fn kinds(app: &App, caller: &Caller) -> Answer<Arc<EventKindSet>> {
+async fn kinds(app: &App, caller: &Caller) -> ApiResult<Arc<EventKindSet>> {
     Ok(app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?)
 }
 
 /// One template as it is shown, with a warning for every other that is for just the same.
-async fn saved(app: &App, caller: &Caller, template: StoredTemplate) -> Answer<Shown> {
+async fn saved(app: &App, caller: &Caller, template: StoredTemplate) -> ApiResult<TemplateView> {
     let mut twins = Problems::default();
     if template.active {
         let (id, of) = (template.id, &template.definition);
@@ -177,13 +182,13 @@ async fn saved(app: &App, caller: &Caller, template: StoredTemplate) -> Answer<S
     Ok(shown)
 }
 
-fn shown(template: StoredTemplate, kinds: &EventKindSet) -> Shown {
+fn shown(template: StoredTemplate, kinds: &EventKindSet) -> TemplateView {
     let StoredTemplate { id, version, active, definition, created_at, updated_at } = template;
     // One that can no longer be read has nothing that could be doubted.
     let compiled = definition.compile().ok();
     let reviewed = compiled
         .map(|texts| kinds.review(&MessageTemplate { id, version, definition: definition.clone(), texts }));
-    Shown {
+    TemplateView {
         id: id.to_string(),
         definition: definition.to_json(),
         is_active: active,

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::Input;
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// Settings as they are shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct TenantSettingsView {
     #[serde(flatten)]
     settings: Map<String, Value>,
     updated_at: Option<Timestamp>,
@@ -26,7 +26,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn show(State(app): State<App>, caller: Caller) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller) -> ApiResult<Json<TenantSettingsView>> {
     Ok(Json(shown(app.engine.store().tenant_settings(caller.tenant).await?)))
 }
 
@@ -34,7 +34,11 @@ pub async fn show(State(app): State<App>, caller: Caller) -> Answer<Json<Shown>>
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn put(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Shown>> {
+pub async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input,
+) -> ApiResult<Json<TenantSettingsView>> {
     let mut body = input.object()?;
     // What was shown may be handed back.
     for name in ["updatedAt", "updatedBy"] {
@@ -46,7 +50,7 @@ pub async fn put(State(app): State<App>, caller: Caller, input: Input) -> Answer
     Ok(Json(shown(app.engine.store().put_tenant_settings(caller.tenant, settings, &caller.name).await?)))
 }
 
-fn shown(kept: StoredSettings) -> Shown {
+fn shown(kept: StoredSettings) -> TenantSettingsView {
     let (updated_at, updated_by) = kept.written.unzip();
-    Shown { settings: kept.document.to_json(), updated_at, updated_by }
+    TenantSettingsView { settings: kept.document.to_json(), updated_at, updated_by }
 }

@@ -1,7 +1,7 @@
 //! Tenants.
 
 use crate::app::App;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -17,7 +17,7 @@ const LOCALE_CHARS_MAX: usize = 35;
 /// A tenant as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct TenantView {
     id: i64,
     slug: String,
     name: String,
@@ -30,7 +30,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// 409 when the slug is taken, 422 with every problem.
-pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode, Json<Shown>)> {
+pub async fn create(State(app): State<App>, input: Input) -> ApiResult<(StatusCode, Json<TenantView>)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -57,14 +57,14 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
 ///
 /// # Errors
 /// 422 for a wrong cursor or limit.
-pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<List<TenantView>>> {
     let rows = app.engine.store().tenants(page.after_id()?, page.limit + 1).await?;
     let rows = rows.into_iter().map(shown).collect();
-    Ok(Json(page.list(rows, |tenant: &Shown| tenant.id.to_string())))
+    Ok(Json(page.list(rows, |tenant: &TenantView| tenant.id.to_string())))
 }
 
-fn shown(row: TenantRow) -> Shown {
-    Shown {
+fn shown(row: TenantRow) -> TenantView {
+    TenantView {
         id: row.tenant.id(),
         slug: row.slug,
         name: row.name,

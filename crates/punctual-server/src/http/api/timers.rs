@@ -2,12 +2,12 @@
 
 mod body;
 
-use super::Id;
+use super::IdPath;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::answers::RequestToken;
 use crate::http::body_room::chew;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// A timer that was scheduled.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Made {
+pub struct NewTimerView {
     id: String,
     due_at: Timestamp,
     duplicate: bool,
@@ -45,7 +45,7 @@ pub async fn schedule(
     token: RequestToken,
     query: Page,
     mut input: Input,
-) -> Answer<Response> {
+) -> ApiResult<Response> {
     let (mut timers, is_list) = chew(input.bytes.len(), || body::read_timers(&input, &caller.name))?;
     input.forget_text();
     let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
@@ -56,20 +56,20 @@ pub async fn schedule(
     Ok(match made.next() {
         Some(one) if !is_list => (StatusCode::CREATED, Json(one)).into_response(),
         first => {
-            let all: Vec<Made> = first.into_iter().chain(made).collect();
+            let all: Vec<NewTimerView> = first.into_iter().chain(made).collect();
             (StatusCode::CREATED, Json(all)).into_response()
         }
     })
 }
 
 /// A timer that was `identified` by the request's own key is its own also when it is there already.
-fn shown_made(((made, identified), warnings): ((ScheduledTimer, bool), Vec<Problem>)) -> Made {
+fn shown_made(((made, identified), warnings): ((ScheduledTimer, bool), Vec<Problem>)) -> NewTimerView {
     let duplicate = made.duplicate && !identified;
-    Made { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
+    NewTimerView { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
 }
 
 /// For each timer a warning if its kind is defined for another topic: it would fire for nobody.
-async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> Answer<Vec<Vec<Problem>>> {
+async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> ApiResult<Vec<Vec<Problem>>> {
     let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
     let warning = |timer: &NewTimer| {
         let said = kinds.topic_warning(&timer.message.kind, &timer.message.topic);
@@ -78,7 +78,7 @@ async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> Answ
     Ok(timers.iter().map(warning).collect())
 }
 
-fn read_spread(text: Option<&str>) -> Answer<Option<Duration>> {
+fn read_spread(text: Option<&str>) -> ApiResult<Option<Duration>> {
     let read = text.map(|text| duration::parse(text).map_err(|said| Error::invalid("spread", said)));
     Ok(read.transpose()?)
 }
@@ -87,7 +87,7 @@ fn read_spread(text: Option<&str>) -> Answer<Option<Duration>> {
 ///
 /// # Errors
 /// 422 for a wrong filter, cursor or limit.
-pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> ApiResult<Json<List<TimerView>>> {
     let mut problems = Problems::default();
     let (which, status) = read_query(&page, &mut problems);
     let after = page.after().map(read_place);
@@ -136,7 +136,7 @@ fn read_place(text: &str) -> Option<TimerCursor> {
 ///
 /// # Errors
 /// 404 when this tenant has no such timer.
-pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+pub async fn show(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<TimerView>> {
     let timer = app.engine.store().timer(caller.tenant, MessageId(id.0)).await?;
     timer.map(|t| Json(shown(&caller, t))).ok_or_else(|| id.not_found("timer"))
 }
@@ -145,7 +145,7 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
 ///
 /// # Errors
 /// 404 when this tenant has no such timer.
-pub async fn cancel(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Value>> {
+pub async fn cancel(State(app): State<App>, caller: Caller, id: IdPath) -> ApiResult<Json<Value>> {
     let cancelled = app.engine.cancel_timer(caller.tenant, MessageId(id.0)).await?;
     if !cancelled {
         must_be_there(&app, &caller, id).await?;
@@ -153,7 +153,7 @@ pub async fn cancel(State(app): State<App>, caller: Caller, id: Id) -> Answer<Js
     Ok(Json(json!({"cancelled": cancelled})))
 }
 
-async fn must_be_there(app: &App, caller: &Caller, id: Id) -> Answer<Timer> {
+async fn must_be_there(app: &App, caller: &Caller, id: IdPath) -> ApiResult<Timer> {
     let timer = app.engine.store().timer(caller.tenant, MessageId(id.0)).await?;
     timer.ok_or_else(|| id.not_found("timer"))
 }
@@ -162,7 +162,12 @@ async fn must_be_there(app: &App, caller: &Caller, id: Id) -> Answer<Timer> {
 ///
 /// # Errors
 /// 404 when this tenant has no such timer, 422 unless it says when.
-pub async fn put_off(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Value>> {
+pub async fn put_off(
+    State(app): State<App>,
+    caller: Caller,
+    id: IdPath,
+    input: Input,
+) -> ApiResult<Json<Value>> {
     must_be_there(&app, &caller, id).await?;
     let object = input.object()?;
     let mut problems = Problems::default();
@@ -184,7 +189,7 @@ pub async fn put_off(State(app): State<App>, caller: Caller, id: Id, input: Inpu
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let wish = body::read_wish(&input, false)?;
     let done = app.engine.cancel_timers(caller.tenant, wish.which, wish.dry_run).await?;
     Ok(Json(told(&done, if wish.dry_run { "wouldCancel" } else { "cancelled" }, wish.by_id)))
@@ -194,7 +199,7 @@ pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) ->
 ///
 /// # Errors
 /// 422 unless it says which, and when.
-pub async fn put_off_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn put_off_all(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<Value>> {
     let wish = body::read_wish(&input, true)?;
     let Some(to) = wish.to else { return Err(Error::invalid("dueAt", "is missing").into()) };
     let done = app.engine.move_timers(caller.tenant, wish.which, to, wish.dry_run).await?;
@@ -214,7 +219,7 @@ fn told(done: &TimerChangeOutcome, verb: &str, by_id: bool) -> Value {
 /// A timer as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct TimerView {
     id: String,
     topic: String,
     kind: String,
@@ -233,9 +238,9 @@ pub struct Shown {
 }
 
 /// Viewers see neither payload nor headers.
-fn shown(caller: &Caller, timer: Timer) -> Shown {
+fn shown(caller: &Caller, timer: Timer) -> TimerView {
     let m = timer.message;
-    Shown {
+    TimerView {
         id: m.id.to_string(),
         topic: m.topic,
         kind: m.kind,

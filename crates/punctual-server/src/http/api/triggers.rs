@@ -6,7 +6,7 @@ pub use explain::explain;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input, not_json};
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// What became of the events, in the order given.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answered {
+pub struct IngestResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<usize>,
     /// In a dry run instead of `created`.
@@ -28,7 +28,7 @@ pub struct Answered {
     stopped: usize,
     failed: usize,
     unmatched: usize,
-    items: Vec<Item>,
+    items: Vec<IngestedEventView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Problem>,
 }
@@ -36,9 +36,9 @@ pub struct Answered {
 /// What became of one event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Item {
+pub struct IngestedEventView {
     outcome: &'static str,
-    instances: Vec<Shown>,
+    instances: Vec<IngestedEntryView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -46,7 +46,7 @@ pub struct Item {
 /// An entry that an event was about.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct IngestedEntryView {
     survey_id: i64,
     trigger_id: String,
     /// None for an entry that a dry run would create.
@@ -58,7 +58,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// 422 for a body that cannot be read; an item that cannot be read fails alone.
-pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Answered>> {
+pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<IngestResponse>> {
     let ingest = read_ingest(&input)?;
     let done = app.engine.ingest(caller.tenant, &ingest).await?;
     let mut answered = answered(done);
@@ -69,7 +69,7 @@ pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Ans
     Ok(Json(answered))
 }
 
-fn read_ingest(input: &Input) -> Answer<IngestRequest> {
+fn read_ingest(input: &Input) -> ApiResult<IngestRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -82,13 +82,13 @@ fn read_ingest(input: &Input) -> Answer<IngestRequest> {
 }
 
 /// The answer to a dry run: nothing was created, so nothing has an id.
-pub(super) fn foretold(done: Vec<IngestReport>) -> Answered {
+pub(super) fn foretold(done: Vec<IngestReport>) -> IngestResponse {
     let mut answered = answered(done);
     answered.would_create = answered.created.take();
-    let instances = |item: &mut Item| std::mem::take(&mut item.instances);
+    let instances = |item: &mut IngestedEventView| std::mem::take(&mut item.instances);
     for item in &mut answered.items {
         item.outcome = would(item.outcome);
-        let foretell = |one: Shown| Shown {
+        let foretell = |one: IngestedEntryView| IngestedEntryView {
             public_id: one.public_id.filter(|_| one.outcome != CREATED),
             outcome: would(one.outcome),
             ..one
@@ -105,9 +105,9 @@ fn would(outcome: &'static str) -> &'static str {
 }
 
 /// The answer to an ingest.
-pub(super) fn answered(done: Vec<IngestReport>) -> Answered {
+pub(super) fn answered(done: Vec<IngestReport>) -> IngestResponse {
     let count = |outcome: IngestOutcome| done.iter().filter(|item| item.outcome == outcome).count();
-    Answered {
+    IngestResponse {
         created: Some(count(IngestOutcome::Created)),
         would_create: None,
         skipped: count(IngestOutcome::Skipped),
@@ -119,14 +119,14 @@ pub(super) fn answered(done: Vec<IngestReport>) -> Answered {
     }
 }
 
-fn shown(item: IngestReport) -> Item {
-    let instance = |one: IngestedInstance| Shown {
+fn shown(item: IngestReport) -> IngestedEventView {
+    let instance = |one: IngestedInstance| IngestedEntryView {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
         public_id: Some(one.public_id.to_string()),
         outcome: word(one.outcome),
     };
-    Item {
+    IngestedEventView {
         outcome: word(item.outcome),
         instances: item.instances.into_iter().map(instance).collect(),
         error: item.error,

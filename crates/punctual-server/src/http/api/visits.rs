@@ -4,7 +4,7 @@
 //! so far; nothing about the recipient, and nothing of an answer that was handed in.
 
 use crate::app::App;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{self, Fields};
 use crate::http::visit::BODY_BYTES_MAX;
 use crate::http::visitor::Visitor;
@@ -28,7 +28,7 @@ const AGENT_CHARS_MAX: usize = 255;
 /// A visit, as the API shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct VisitShown {
+pub struct VisitView {
     public_id: PublicId,
     status: &'static str,
     locale: String,
@@ -44,7 +44,7 @@ pub struct VisitShown {
 /// What was handed in.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Completed {
+pub struct CompletionView {
     public_id: PublicId,
     completed_at: Timestamp,
 }
@@ -53,11 +53,11 @@ pub struct Completed {
 ///
 /// # Errors
 /// 404 for a link that nobody has.
-pub async fn show(State(app): State<App>, visitor: Visitor) -> Answer<Json<VisitShown>> {
+pub async fn show(State(app): State<App>, visitor: Visitor) -> ApiResult<Json<VisitView>> {
     let (_, visit) = find(&app, visitor).await?;
     let locale = visit.survey.locale_for(visit.locale.as_deref()).to_owned();
     let open = !visit.status.is_terminal();
-    Ok(Json(VisitShown {
+    Ok(Json(VisitView {
         public_id: visit.public_id,
         status: visit.status.word(),
         direction: if right_to_left(&locale) { "rtl" } else { "ltr" },
@@ -113,7 +113,7 @@ fn bounds(kind: &QuestionKind) -> (Value, Value) {
 ///
 /// # Errors
 /// 404 for a link that nobody has.
-pub async fn opened(State(app): State<App>, visitor: Visitor) -> Answer<StatusCode> {
+pub async fn opened(State(app): State<App>, visitor: Visitor) -> ApiResult<StatusCode> {
     let link = visitor.link.ok_or_else(unknown)?;
     if app.engine.record_opened(link).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
@@ -123,7 +123,11 @@ pub async fn opened(State(app): State<App>, visitor: Visitor) -> Answer<StatusCo
 /// # Errors
 /// 404 for a link that nobody has, 409 if it was answered before, 410 if it is over, 422 for answers that
 /// are wrong.
-pub async fn respond(State(app): State<App>, visitor: Visitor, body: Body) -> Answer<Json<Completed>> {
+pub async fn respond(
+    State(app): State<App>,
+    visitor: Visitor,
+    body: Body,
+) -> ApiResult<Json<CompletionView>> {
     let link = visitor.link.ok_or_else(unknown)?;
     let handed_in = input::read_within(body, BODY_BYTES_MAX).await.and_then(|bytes| read(&bytes));
     let (answers, meta) = match handed_in {
@@ -132,35 +136,37 @@ pub async fn respond(State(app): State<App>, visitor: Visitor, body: Body) -> An
         Err(failure) => return Err(refused(find(&app, visitor).await?.1.status).unwrap_or(failure)),
     };
     match app.engine.submit(link, answers, meta).await? {
-        SubmitOutcome::Done { completed_at } => Ok(Json(Completed { public_id: link, completed_at })),
+        SubmitOutcome::Done { completed_at } => Ok(Json(CompletionView { public_id: link, completed_at })),
         SubmitOutcome::Unknown => Err(unknown()),
-        SubmitOutcome::Ended(refusal) => Err(refused(refusal.status()).unwrap_or_else(Failure::internal)),
+        SubmitOutcome::Ended(refusal) => {
+            Err(refused(refusal.status()).unwrap_or_else(RequestFailure::internal))
+        }
         SubmitOutcome::Wrong(refused) => {
             let mut problems = Problems::default();
             for problem in refused.problems().0 {
                 problems.push(format!("answers.{}", problem.path), problem.message);
             }
-            Err(Failure::invalid(problems))
+            Err(RequestFailure::invalid(problems))
         }
     }
 }
 
 /// Why nothing can be answered any more.
-fn refused(status: EntryStatus) -> Option<Failure> {
+fn refused(status: EntryStatus) -> Option<RequestFailure> {
     match status {
         EntryStatus::Completed => {
-            Some(Failure::conflict("this survey was answered before; the first answer counts"))
+            Some(RequestFailure::conflict("this survey was answered before; the first answer counts"))
         }
         EntryStatus::Expired | EntryStatus::Cancelled => {
-            Some(Failure::gone("this survey takes no answers any more"))
+            Some(RequestFailure::gone("this survey takes no answers any more"))
         }
         EntryStatus::Pending | EntryStatus::Sent | EntryStatus::Opened | EntryStatus::Failed => None,
     }
 }
 
-type HandedIn = (Map<String, Value>, Option<Value>);
+type SubmittedAnswers = (Map<String, Value>, Option<Value>);
 
-fn read(body: &Bytes) -> Answer<HandedIn> {
+fn read(body: &Bytes) -> ApiResult<SubmittedAnswers> {
     let body = input::object(body)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);
@@ -182,13 +188,13 @@ fn read(body: &Bytes) -> Answer<HandedIn> {
     Ok((answers, agent.map(|agent| json!({"agentId": agent}))))
 }
 
-async fn find(app: &App, visitor: Visitor) -> Answer<(PublicId, Visit)> {
+async fn find(app: &App, visitor: Visitor) -> ApiResult<(PublicId, Visit)> {
     let link = visitor.link.ok_or_else(unknown)?;
     let visit = app.engine.visit(link).await?.ok_or_else(unknown)?;
     Ok((link, visit))
 }
 
 /// A text that is no id and an id that nobody has are answered alike.
-fn unknown() -> Failure {
-    Failure::not_found("there is no survey under this link")
+fn unknown() -> RequestFailure {
+    RequestFailure::not_found("there is no survey under this link")
 }

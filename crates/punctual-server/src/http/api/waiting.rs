@@ -6,7 +6,7 @@
 //! is gone passes its wake-up on. A key may have [`PER_KEY_MAX`] claims waiting.
 
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use axum::http::StatusCode;
 use punctual::{ClockMode, Engine, LaneId, Tenant};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -66,7 +66,7 @@ impl WaitingClaims {
     ///
     /// # Errors
     /// 429 when the key has too many of them.
-    pub fn admit(&self, caller: &Caller) -> Answer<Admission> {
+    pub fn admit(&self, caller: &Caller) -> ApiResult<ClaimAdmission> {
         let key = (caller.tenant, caller.name.clone());
         let mut state = self.state();
         let count = state.keys.entry(key.clone()).or_default();
@@ -75,12 +75,12 @@ impl WaitingClaims {
             let said = format!(
                 "{most} claims of this key wait for work already; use a larger limit or fewer workers"
             );
-            let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", said);
+            let failure = RequestFailure::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", said);
             return Err(failure.retry_after(RETRY_SECONDS));
         }
         *count += 1;
         drop(state);
-        Ok(Admission { claims: self.clone(), key })
+        Ok(ClaimAdmission { claims: self.clone(), key })
     }
 
     /// Enters a claim, before it claims, so that no work slips in between.
@@ -148,7 +148,7 @@ impl WaitingClaims {
     }
 
     /// Wakes a claim for each lane that has due work; answers how long to pause.
-    async fn look(&self, engine: &Engine) -> Answer<Duration> {
+    async fn look(&self, engine: &Engine) -> ApiResult<Duration> {
         engine.route_waiting().await?;
         let (mut after, mut pause) = (LaneId::UNROUTED, LOOK_AGAIN);
         loop {
@@ -175,12 +175,12 @@ impl WaitingClaims {
 
 /// A claim that counts among those of its key.
 #[derive(Debug)]
-pub struct Admission {
+pub struct ClaimAdmission {
     claims: WaitingClaims,
     key: (Tenant, String),
 }
 
-impl Drop for Admission {
+impl Drop for ClaimAdmission {
     fn drop(&mut self) {
         let mut state = self.claims.state();
         if let Some(count) = state.keys.get_mut(&self.key) {
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_key_has_so_many_claims_waiting() {
         let claims = WaitingClaims::default();
-        let mut admitted: Vec<Admission> =
+        let mut admitted: Vec<ClaimAdmission> =
             (0..PER_KEY_MAX).map(|_| claims.admit(&caller("a")).unwrap()).collect();
         assert_eq!(claims.admit(&caller("a")).unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
         assert!(claims.admit(&caller("b")).is_ok(), "another key has its own");

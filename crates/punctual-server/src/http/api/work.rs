@@ -1,10 +1,10 @@
 //! Work for remote workers: claim with a lease, then say what became of each item.
 
-use super::queues::Place;
+use super::queues::QueuePath;
 use super::raw;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::frame::Hangup;
 use crate::http::input::{Fields, Input};
 use axum::Json;
@@ -28,7 +28,7 @@ const WAIT_SECONDS_MAX: u64 = 60;
 /// A claimed item.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimedItem {
+pub struct ClaimedItemView {
     id: String,
     token: String,
     attempt: u32,
@@ -46,20 +46,20 @@ pub struct ClaimedItem {
 
 /// Items, each with what the verb gave.
 #[derive(Debug, Serialize)]
-pub struct Items<T> {
+pub struct ItemList<T> {
     items: Vec<T>,
 }
 
 /// What a settlement did to one item.
 #[derive(Debug, Serialize)]
-pub struct Settled {
+pub struct SettledItemView {
     id: String,
     outcome: SettleOutcome,
 }
 
-impl Items<Settled> {
+impl ItemList<SettledItemView> {
     fn settled(ids: Vec<String>, outcomes: Vec<SettleOutcome>) -> Self {
-        let items = ids.into_iter().zip(outcomes).map(|(id, outcome)| Settled { id, outcome });
+        let items = ids.into_iter().zip(outcomes).map(|(id, outcome)| SettledItemView { id, outcome });
         Self { items: items.collect() }
     }
 }
@@ -72,10 +72,10 @@ impl Items<Settled> {
 pub async fn claim(
     State(app): State<App>,
     caller: Caller,
-    place: Place,
+    place: QueuePath,
     hangup: Hangup,
     input: Input,
-) -> Answer<Json<Items<ClaimedItem>>> {
+) -> ApiResult<Json<ItemList<ClaimedItemView>>> {
     let (options, wait) = read_options(&input)?;
     let lane = app.engine.claimable_lane(caller.tenant, &place.topic, &place.subscription).await?;
     let catch = if wait.is_zero() {
@@ -85,10 +85,10 @@ pub async fn claim(
         claim_waiting(&app, &lane, &options, wait, &hangup).await?
     };
     let until = catch.lease_until;
-    Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
+    Ok(Json(ItemList { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
 
-fn read_options(input: &Input) -> Answer<(ClaimOptions, Duration)> {
+fn read_options(input: &Input) -> ApiResult<(ClaimOptions, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -118,7 +118,7 @@ async fn claim_waiting(
     options: &ClaimOptions,
     wait: Duration,
     hangup: &Hangup,
-) -> Answer<ClaimedBatch> {
+) -> ApiResult<ClaimedBatch> {
     let end = monotonic() + wait;
     loop {
         let mut waiting = app.settings.waiting.enter(&app.engine, lane.id);
@@ -139,8 +139,8 @@ async fn claim_waiting(
     }
 }
 
-fn claimed(c: ClaimedItem, lease_until: Option<Timestamp>) -> ClaimedItem {
-    ClaimedItem {
+fn claimed(c: ClaimedItem, lease_until: Option<Timestamp>) -> ClaimedItemView {
+    ClaimedItemView {
         id: c.message.id.to_string(),
         token: c.token.to_string(),
         attempt: c.item.attempt(),
@@ -167,7 +167,12 @@ struct NamedItem {
 ///
 /// # Errors
 /// 404 for an unknown queue, 422 with every problem.
-pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
+pub async fn ack(
+    app: State<App>,
+    who: Caller,
+    place: QueuePath,
+    input: Input,
+) -> ApiResult<Json<ItemList<SettledItemView>>> {
     settle(&app, &who, &place, &input, |item| match item.value("output").map(ToString::to_string) {
         None => SettleAction::Ack,
         Some(output) => {
@@ -185,9 +190,9 @@ pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> An
 pub async fn abandon(
     app: State<App>,
     who: Caller,
-    place: Place,
+    place: QueuePath,
     input: Input,
-) -> Answer<Json<Items<Settled>>> {
+) -> ApiResult<Json<ItemList<SettledItemView>>> {
     settle(&app, &who, &place, &input, |item| SettleAction::Abandon {
         error: reason(item),
         retry: item.duration("retryAfter").map_or(Retry::Policy, Retry::After),
@@ -199,7 +204,12 @@ pub async fn abandon(
 ///
 /// # Errors
 /// As [`ack`].
-pub async fn fail(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
+pub async fn fail(
+    app: State<App>,
+    who: Caller,
+    place: QueuePath,
+    input: Input,
+) -> ApiResult<Json<ItemList<SettledItemView>>> {
     settle(&app, &who, &place, &input, |item| SettleAction::Fail { error: reason(item) }).await
 }
 
@@ -210,15 +220,15 @@ fn reason(item: &mut Fields<'_, '_>) -> String {
 async fn settle(
     app: &App,
     caller: &Caller,
-    place: &Place,
+    place: &QueuePath,
     input: &Input,
     word: fn(&mut Fields<'_, '_>) -> SettleAction,
-) -> Answer<Json<Items<Settled>>> {
+) -> ApiResult<Json<ItemList<SettledItemView>>> {
     let lane = place.lane(app, caller.tenant).await?;
     let (named, _) = read_items(input, word)?;
     let (ids, items): (Vec<String>, Vec<ItemSettlement>) = named.into_iter().map(|n| (n.id, n.item)).unzip();
     let outcomes = app.engine.settle(&lane, items).await?;
-    Ok(Json(Items::settled(ids, outcomes)))
+    Ok(Json(ItemList::settled(ids, outcomes)))
 }
 
 /// `POST /api/queues/{topic}/extend`: the lease of every claim that is named.
@@ -228,21 +238,21 @@ async fn settle(
 pub async fn extend(
     State(app): State<App>,
     caller: Caller,
-    place: Place,
+    place: QueuePath,
     input: Input,
-) -> Answer<Json<Items<Settled>>> {
+) -> ApiResult<Json<ItemList<SettledItemView>>> {
     let lane = place.lane(&app, caller.tenant).await?;
     let (named, lease) = read_items(&input, |_| SettleAction::Ack)?;
     let (ids, items): (Vec<String>, Vec<(Token, MessageId)>) =
         named.into_iter().map(|n| (n.id, (n.item.token, n.item.message))).unzip();
     let outcomes = app.engine.extend(&lane, items, lease).await?;
-    Ok(Json(Items::settled(ids, outcomes)))
+    Ok(Json(ItemList::settled(ids, outcomes)))
 }
 
 fn read_items(
     input: &Input,
     word: fn(&mut Fields<'_, '_>) -> SettleAction,
-) -> Answer<(Vec<NamedItem>, Duration)> {
+) -> ApiResult<(Vec<NamedItem>, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -275,8 +285,8 @@ fn read_item(item: &mut Fields<'_, '_>, word: fn(&mut Fields<'_, '_>) -> SettleA
     NamedItem { id, item: ItemSettlement { token, message, word: word(item) } }
 }
 
-impl Place {
-    async fn lane(&self, app: &App, tenant: punctual::Tenant) -> Answer<Lane> {
+impl QueuePath {
+    async fn lane(&self, app: &App, tenant: punctual::Tenant) -> ApiResult<Lane> {
         Ok(app.engine.lane(tenant, &self.topic, &self.subscription).await?)
     }
 }

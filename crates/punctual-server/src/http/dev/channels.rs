@@ -2,7 +2,7 @@
 
 use super::sandbox;
 use crate::app::App;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::Input;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 pub struct ChannelKey(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ChannelKey {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
-        let Path(mut names) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let Path(mut names) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
         let key = names.remove("key").unwrap_or_default();
         let mut problems = Problems::default();
         check_key(&key, "key", &mut problems);
@@ -35,7 +35,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ChannelKey {
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's.
-pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<Value>> {
+pub async fn show(State(app): State<App>, key: ChannelKey) -> ApiResult<Json<Value>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -47,7 +47,7 @@ pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<Value>
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's, 422 with every problem.
-pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> Answer<Json<Value>> {
+pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> ApiResult<Json<Value>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -57,10 +57,10 @@ pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> An
     Ok(Json(left(&key, &script)))
 }
 
-fn not_here(key: &ChannelKey) -> Failure {
+fn not_here(key: &ChannelKey) -> RequestFailure {
     let said = "is not a channel of the sandbox; those are memory:* and whatever the configuration gives the \
                 provider `memory`";
-    Failure::not_found(format!("`{}` {said}", key.0))
+    RequestFailure::not_found(format!("`{}` {said}", key.0))
 }
 
 /// What is left of a script, with its channel.

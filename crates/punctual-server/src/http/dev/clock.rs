@@ -1,7 +1,7 @@
 //! Time travel. Time moves by these routes only, and everything due on the way is done.
 
 use crate::app::App;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
@@ -16,13 +16,13 @@ const BATCH_SIZE_MAX: u64 = 1_000;
 /// What the clock says.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Now {
+pub struct ClockView {
     now: Timestamp,
     clock: &'static str,
 }
 
 /// Where to move the clock.
-enum Way {
+enum ClockMove {
     Advance(Duration),
     Set(Timestamp),
 }
@@ -31,7 +31,7 @@ enum Way {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
+pub async fn show(State(app): State<App>) -> ApiResult<Json<ClockView>> {
     manual(&app)?;
     now(&app).await
 }
@@ -40,12 +40,12 @@ pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
 ///
 /// # Errors
 /// 409 on the system clock or while another process moves this one, 422 for a wrong move.
-pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
+pub async fn travel(State(app): State<App>, input: Input) -> ApiResult<Json<ClockView>> {
     manual(&app)?;
     let (way, run) = read_way(&input)?;
     let to = match way {
-        Way::Set(to) => to,
-        Way::Advance(by) => app.engine.store().now().await?.plus(by),
+        ClockMove::Set(to) => to,
+        ClockMove::Advance(by) => app.engine.store().now().await?.plus(by),
     };
     app.engine.travel(to, run).await?;
     app.engine.wake();
@@ -56,7 +56,7 @@ pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
 ///
 /// # Errors
 /// As [`travel`].
-pub async fn advance(app: &App, by: Duration) -> Answer<()> {
+pub async fn advance(app: &App, by: Duration) -> ApiResult<()> {
     manual(app)?;
     let to = app.engine.store().now().await?.plus(by);
     app.engine.travel(to, true).await?;
@@ -68,7 +68,7 @@ pub async fn advance(app: &App, by: Duration) -> Answer<()> {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn step(app: &App) -> Answer<TickCounts> {
+pub async fn step(app: &App) -> ApiResult<TickCounts> {
     manual(app)?;
     let ticked = app.engine.tick(usize::try_from(BATCH_SIZE_MAX).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
@@ -80,7 +80,7 @@ pub async fn step(app: &App) -> Answer<TickCounts> {
 ///
 /// # Errors
 /// 422 for a wrong batch size.
-pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCounts>> {
+pub async fn tick(State(app): State<App>, input: Input) -> ApiResult<Json<TickCounts>> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -92,17 +92,17 @@ pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCount
     Ok(Json(ticked))
 }
 
-fn manual(app: &App) -> Answer<()> {
+fn manual(app: &App) -> ApiResult<()> {
     if app.engine.clock() == ClockMode::Manual {
         return Ok(());
     }
     let said = "this server runs on the system clock, where time and the loops move by themselves; \
                 start it with --clock manual to move them by hand";
-    Err(Failure::conflict(said))
+    Err(RequestFailure::conflict(said))
 }
 
-async fn now(app: &App) -> Answer<Json<Now>> {
-    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
+async fn now(app: &App) -> ApiResult<Json<ClockView>> {
+    Ok(Json(ClockView { now: app.engine.store().now().await?, clock: "manual" }))
 }
 
 /// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
@@ -114,20 +114,20 @@ fn in_range(to: Timestamp, read: &mut Fields<'_, '_>) -> bool {
     fine
 }
 
-fn read_way(input: &Input) -> Answer<(Way, bool)> {
+fn read_way(input: &Input) -> ApiResult<(ClockMove, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only(&["advance", "set", "run"]);
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
-        (true, false) => read.duration("advance").map(Way::Advance),
-        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(Way::Set),
+        (true, false) => read.duration("advance").map(ClockMove::Advance),
+        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(ClockMove::Set),
         _ => {
             read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
             None
         }
     };
     problems.into_result()?;
-    way.map(|way| (way, run)).ok_or_else(Failure::internal)
+    way.map(|way| (way, run)).ok_or_else(RequestFailure::internal)
 }

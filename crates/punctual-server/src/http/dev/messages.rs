@@ -3,7 +3,7 @@
 use super::sandbox;
 use crate::app::App;
 use crate::auth::{Caller, TENANT};
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 /// The inbox, or the part of it that was asked for.
 #[derive(Debug, Serialize)]
-pub struct Inbox {
+pub struct SandboxInboxView {
     #[serde(flatten)]
-    list: List<Shown>,
+    list: List<SandboxMessageView>,
     /// How many there are in all parts.
     total: usize,
     /// How many had to go for newer ones.
@@ -27,7 +27,7 @@ pub struct Inbox {
 /// A letter as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct SandboxMessageView {
     #[serde(skip)]
     number: u64,
     message_id: String,
@@ -56,14 +56,14 @@ pub async fn list(
     caller: Caller,
     headers: HeaderMap,
     page: Page,
-) -> Answer<Json<Inbox>> {
+) -> ApiResult<Json<SandboxInboxView>> {
     let sandbox = sandbox(&app)?;
     let all = wanted(&caller, &headers, &page);
     let wanted = SandboxFilter { after: after(&page)?, ..all.clone() };
     let letters = sandbox.messages(&wanted, page.limit + 1);
     let shown = letters.iter().map(|received| shown(received)).collect();
-    Ok(Json(Inbox {
-        list: page.list(shown, |one: &Shown| one.number.to_string()),
+    Ok(Json(SandboxInboxView {
+        list: page.list(shown, |one: &SandboxMessageView| one.number.to_string()),
         total: sandbox.count(&all),
         dropped: sandbox.dropped(),
     }))
@@ -78,7 +78,7 @@ pub async fn clear(
     caller: Caller,
     headers: HeaderMap,
     page: Page,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     let deleted = sandbox(&app)?.clear(&wanted(&caller, &headers, &page));
     Ok(Json(json!({ "deleted": deleted })))
 }
@@ -93,15 +93,16 @@ fn wanted(caller: &Caller, headers: &HeaderMap, page: &Page) -> SandboxFilter {
     }
 }
 
-fn after(page: &Page) -> Answer<u64> {
-    let wrong =
-        |_| -> Failure { Error::invalid("cursor", "is not a cursor that this list handed out").into() };
+fn after(page: &Page) -> ApiResult<u64> {
+    let wrong = |_| -> RequestFailure {
+        Error::invalid("cursor", "is not a cursor that this list handed out").into()
+    };
     page.after().map_or(Ok(0), |text| text.parse().map_err(wrong))
 }
 
-fn shown(received: &SandboxMessage) -> Shown {
+fn shown(received: &SandboxMessage) -> SandboxMessageView {
     let letter = received.message.clone();
-    Shown {
+    SandboxMessageView {
         number: received.number,
         message_id: received.message_id.clone(),
         tenant_id: letter.tenant.id(),

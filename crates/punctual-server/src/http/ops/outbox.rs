@@ -3,13 +3,13 @@
 mod outlook;
 
 use crate::app::App;
-use crate::http::api::choice::Choice;
-use crate::http::error::Answer;
+use crate::http::api::choice::BulkChoice;
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use outlook::Outlook;
+use outlook::ReplayPreviewView;
 use punctual::base::limits;
 use punctual::base::name::check_name;
 use punctual::operate::store::outbox::failed::FailedMessage;
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A message as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct OutboxMessageView {
     id: String,
     tenant_id: i64,
     topic: String,
@@ -40,7 +40,7 @@ pub struct Shown {
 /// What a replay did, or would do.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Replayed {
+pub struct ReplayResponse {
     /// How many consumers get something again.
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<usize>,
@@ -51,18 +51,18 @@ pub struct Replayed {
     ids: Vec<String>,
     /// What goes to whom again; in a dry run only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<Again>>,
+    items: Option<Vec<ReplayedMessageView>>,
     /// How many more there are than items.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_items: Option<usize>,
     /// What does not, and why.
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedMessageView>,
 }
 
 /// A message that a consumer would get again.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Again {
+pub struct ReplayedMessageView {
     id: String,
     tenant_id: i64,
     topic: String,
@@ -73,12 +73,12 @@ pub struct Again {
     last_error: String,
     /// What would become of it, if it is for people.
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<Outlook>,
+    messages: Option<ReplayPreviewView>,
 }
 
 /// A message that is not replayed.
 #[derive(Debug, Serialize)]
-pub struct Skipped {
+pub struct SkippedMessageView {
     id: String,
     reason: &'static str,
 }
@@ -92,7 +92,7 @@ const TOLD_MAX: usize = limits::LIST_ITEMS_MAX;
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>>> {
+pub async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<List<OutboxMessageView>>> {
     let mut problems = Problems::default();
     let mut filter = OutboxFilter::default();
     let mut read = |name: &str| page.filter(name).map(str::to_owned);
@@ -119,10 +119,10 @@ pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replayed>> {
+pub async fn replay(State(app): State<App>, input: Input) -> ApiResult<Json<ReplayResponse>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a message", &mut problems);
+    let choice = BulkChoice::read(&body, "a message", &mut problems);
     let mut filter = OutboxFilter::default();
     if let Some(given) = choice.filter {
         let mut read = Fields::new(given, "filter", &mut problems);
@@ -163,7 +163,7 @@ async fn narrow(
     [topic, kind, from, to, tenant]: [Option<String>; 5],
     at: &str,
     problems: &mut Problems,
-) -> Answer<()> {
+) -> ApiResult<()> {
     for (name, value) in [("topic", &topic), ("kind", &kind)] {
         if let Some(value) = value {
             check_name(value, &format!("{at}{name}"), problems);
@@ -185,7 +185,7 @@ async fn narrow(
 }
 
 /// A tenant by its id or its slug.
-async fn find_tenant(app: &App, named: &str) -> Answer<Option<Tenant>> {
+async fn find_tenant(app: &App, named: &str) -> ApiResult<Option<Tenant>> {
     let store = app.engine.store();
     if named.chars().any(char::is_control) {
         return Ok(None);
@@ -205,7 +205,7 @@ async fn all_failed(
     app: &App,
     filter: &OutboxFilter,
     ids: Option<&Vec<MessageId>>,
-) -> Answer<Vec<FailedMessage>> {
+) -> ApiResult<Vec<FailedMessage>> {
     let mut all: Vec<FailedMessage> = Vec::new();
     loop {
         let after = all.last().map_or(DeadLetterId(0), |last| last.letter);
@@ -219,7 +219,7 @@ async fn all_failed(
 }
 
 /// Puts letters back to work, tenant by tenant; answers those that nobody else had moved meanwhile.
-async fn put_back(app: &App, again: &[FailedMessage]) -> Answer<BTreeSet<DeadLetterId>> {
+async fn put_back(app: &App, again: &[FailedMessage]) -> ApiResult<BTreeSet<DeadLetterId>> {
     let mut by_tenant: BTreeMap<Tenant, Vec<DeadLetterId>> = BTreeMap::new();
     for one in again {
         by_tenant.entry(one.tenant).or_default().push(one.letter);
@@ -235,14 +235,17 @@ async fn put_back(app: &App, again: &[FailedMessage]) -> Answer<BTreeSet<DeadLet
 }
 
 /// What is not replayed, and why.
-fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> Replayed {
+fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> ReplayResponse {
     let known: BTreeSet<MessageId> = failed.iter().map(|one| one.message).collect();
     let untouched = ids.unwrap_or_default().iter().filter(|id| !known.contains(id));
-    let untouched = untouched.map(|id| Skipped { id: id.to_string(), reason: "nothing of it failed" });
+    let untouched =
+        untouched.map(|id| SkippedMessageView { id: id.to_string(), reason: "nothing of it failed" });
     let left = failed.iter().filter(|one| !one.served);
-    let left =
-        left.map(|one| Skipped { id: one.message.to_string(), reason: "its subscription was deleted" });
-    Replayed { skipped: untouched.chain(left).collect(), ..Replayed::default() }
+    let left = left.map(|one| SkippedMessageView {
+        id: one.message.to_string(),
+        reason: "its subscription was deleted",
+    });
+    ReplayResponse { skipped: untouched.chain(left).collect(), ..ReplayResponse::default() }
 }
 
 fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
@@ -250,8 +253,8 @@ fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
 }
 
 /// What goes to whom again, and what people would be told.
-async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
-    let (mut items, mut seen) = (Vec::new(), outlook::Seen::new());
+async fn foretell(app: &App, again: Vec<FailedMessage>) -> ApiResult<Vec<ReplayedMessageView>> {
+    let (mut items, mut seen) = (Vec::new(), outlook::SeenKeys::new());
     for one in again.into_iter().take(TOLD_MAX) {
         let messages = outlook::of(app, &one, &mut seen).await?;
         items.push(item(one, messages));
@@ -259,8 +262,8 @@ async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
     Ok(items)
 }
 
-fn item(one: FailedMessage, messages: Option<Outlook>) -> Again {
-    Again {
+fn item(one: FailedMessage, messages: Option<ReplayPreviewView>) -> ReplayedMessageView {
+    ReplayedMessageView {
         id: one.message.to_string(),
         tenant_id: one.tenant.id(),
         topic: one.topic,
@@ -273,8 +276,8 @@ fn item(one: FailedMessage, messages: Option<Outlook>) -> Again {
     }
 }
 
-fn shown(message: OutboxMessage) -> Shown {
-    Shown {
+fn shown(message: OutboxMessage) -> OutboxMessageView {
+    OutboxMessageView {
         id: message.id.to_string(),
         tenant_id: message.tenant.id(),
         topic: message.topic,

@@ -8,7 +8,7 @@
 use super::{is_ops, letters, page_with, refused};
 use crate::app::App;
 use crate::http::dev;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::page::Page;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -42,7 +42,7 @@ pub(super) struct Sight {
 }
 
 /// `GET /dev/inbox`
-pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page) -> Answer<Response> {
+pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page) -> ApiResult<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
@@ -71,12 +71,12 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
 }
 
 /// `POST /dev/inbox?do=…`
-pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) -> Answer<Response> {
+pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) -> ApiResult<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
     if !is_our_own(&headers) {
-        return Err(Failure::forbidden("this form was sent from another site"));
+        return Err(RequestFailure::forbidden("this form was sent from another site"));
     }
     let sandbox = dev::sandbox(&app)?;
     let wanted = wanted(&page);
@@ -91,7 +91,9 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
             sandbox.clear(&wanted);
         }
         _ => {
-            return Err(Failure::not_found("there is no such deed; the buttons of /dev/inbox have them all"));
+            return Err(RequestFailure::not_found(
+                "there is no such deed; the buttons of /dev/inbox have them all",
+            ));
         }
     }
     let back = [(header::LOCATION, letters::address(&wanted, None))];

@@ -4,8 +4,8 @@ use super::html::{escape, frame};
 use super::status::to_the_second;
 use super::{is_ops, page, refused};
 use crate::app::App;
-use crate::demo::fakes::Got;
-use crate::http::error::{Answer, Failure};
+use crate::demo::fakes::FakeRequest;
+use crate::http::error::{ApiResult, RequestFailure};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,7 +17,7 @@ const SHOWN_MAX: usize = 100;
 const HEAD: &str = "<link rel=\"stylesheet\" href=\"/dev/inbox.css\">";
 
 /// `GET /demo/providers`
-pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Answer<Response> {
+pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> ApiResult<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
@@ -34,21 +34,21 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Answer<R
 }
 
 /// `GET /demo/providers.json`
-pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Answer<Response> {
+pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> ApiResult<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
     Ok(Json(json!({"items": got(&app)?})).into_response())
 }
 
-fn got(app: &App) -> Answer<Vec<Got>> {
+fn got(app: &App) -> ApiResult<Vec<FakeRequest>> {
     let fakes = app.settings.fakes.as_ref();
-    fakes
-        .map(crate::demo::fakes::Fakes::got)
-        .ok_or_else(|| Failure::not_found("only the demo has fake providers: start it with `punctual demo`"))
+    fakes.map(crate::demo::fakes::Fakes::got).ok_or_else(|| {
+        RequestFailure::not_found("only the demo has fake providers: start it with `punctual demo`")
+    })
 }
 
-fn item(got: &Got) -> String {
+fn item(got: &FakeRequest) -> String {
     let subject = got.subject.as_deref().map_or_else(String::new, |s| format!("<h2>{}</h2>", escape(s)));
     let class = if got.status < 300 { "" } else { " class=\"warn\"" };
     format!(

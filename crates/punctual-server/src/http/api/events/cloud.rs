@@ -6,8 +6,8 @@
 //! kept as a header. Names have small letters and digits only, as the specification says: `dueAt` is refused,
 //! since as a header it would be an event that is due at once.
 
-use super::{Draft, Reading, join};
-use crate::http::error::{Answer, Failure};
+use super::{EventDraft, ReadEvents, join};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::http::HeaderMap;
 use punctual::base::nearest::nearest;
@@ -58,8 +58,8 @@ pub fn name(ours: &str) -> &str {
 }
 
 /// Reads a structured event; what is wrong with it is noted.
-pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
-    let Draft { mut fields, content, at, .. } = draft;
+pub fn read(draft: EventDraft<'_>, reading: &mut ReadEvents) -> (NewMessage, String) {
+    let EventDraft { mut fields, content, at, .. } = draft;
     let encoded = fields.remove("data_base64").filter(|encoded| !encoded.is_null());
     if encoded.as_ref().is_some_and(|encoded| !encoded.is_string()) {
         reading.problems.push(join(&at, "data_base64"), "must be a string");
@@ -83,7 +83,7 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
 ///
 /// # Errors
 /// 400 when the body is not the JSON it says it is, 415 when it is neither JSON nor text.
-pub fn read_binary(headers: &HeaderMap, input: &Input, reading: &mut Reading) -> Answer<()> {
+pub fn read_binary(headers: &HeaderMap, input: &Input, reading: &mut ReadEvents) -> ApiResult<()> {
     let mut fields = Map::new();
     for (name, value) in headers {
         if let Some(name) = name.as_str().strip_prefix("ce-") {
@@ -96,11 +96,11 @@ pub fn read_binary(headers: &HeaderMap, input: &Input, reading: &mut Reading) ->
     Ok(())
 }
 
-fn data(input: &Input) -> Answer<String> {
+fn data(input: &Input) -> ApiResult<String> {
     let kind = input.media_type.as_str();
     let text = std::str::from_utf8(&input.bytes).map_err(|_| {
         let said = "the data of a binary CloudEvent must be JSON or text";
-        Failure::unsupported(said)
+        RequestFailure::unsupported(said)
     })?;
     if input.bytes.is_empty() {
         return Ok("null".into());
@@ -132,7 +132,7 @@ fn decode(value: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut Reading) -> NewMessage {
+fn attributes(fields: &Map<String, Value>, at: &str, reading: &mut ReadEvents) -> NewMessage {
     let mut read = Fields::new(fields, at, &mut reading.problems);
     for name in fields.keys().filter(|name| !is_name(name)) {
         let said = "is not the name of an attribute, which has small letters and digits only";

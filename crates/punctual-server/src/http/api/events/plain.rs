@@ -1,6 +1,6 @@
 //! An event in our own form.
 
-use super::{Draft, Reading, join};
+use super::{EventDraft, ReadEvents, join};
 use crate::http::api::entities;
 use crate::http::input::Fields;
 use punctual::flow::rules::entity::NewEntityState;
@@ -22,8 +22,8 @@ const KNOWN: [&str; 11] = [
 ];
 
 /// Reads an event; what is wrong with it is noted.
-pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
-    let Draft { fields, content, at, publisher } = draft;
+pub fn read(draft: EventDraft<'_>, reading: &mut ReadEvents) -> (NewMessage, String) {
+    let EventDraft { fields, content, at, publisher } = draft;
     if content.is_none() {
         reading.problems.push(join(&at, "payload"), "is missing");
     }
@@ -52,7 +52,7 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
 }
 
 /// `state` belongs to the entity's snapshot, not to the message.
-fn read_entity(entity: &Map<String, Value>, at: &str, reading: &mut Reading) -> Entity {
+fn read_entity(entity: &Map<String, Value>, at: &str, reading: &mut ReadEvents) -> Entity {
     let mut read = Fields::new(entity, at, &mut reading.problems);
     read.only(&["type", "id", "state", "version"]);
     read.need("id");

@@ -2,10 +2,10 @@
 //! history.
 
 use super::named::{self, ScheduleId};
-use super::shown::{Shown, change_step, shown};
+use super::shown::{ScheduleView, change_step, shown};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,12 @@ use punctual::flow::store::entries::history::ChangeAuthor;
 ///
 /// # Errors
 /// 404 for an unknown id, 409 when it has ended.
-pub async fn hold(state: State<App>, caller: Caller, id: ScheduleId, input: Input) -> Answer<Json<Shown>> {
+pub async fn hold(
+    state: State<App>,
+    caller: Caller,
+    id: ScheduleId,
+    input: Input,
+) -> ApiResult<Json<ScheduleView>> {
     change(state, caller, id, input, EntryAction::Hold).await
 }
 
@@ -27,7 +32,12 @@ pub async fn hold(state: State<App>, caller: Caller, id: ScheduleId, input: Inpu
 ///
 /// # Errors
 /// 404 for an unknown id, 409 when it is not on hold.
-pub async fn release(state: State<App>, caller: Caller, id: ScheduleId, input: Input) -> Answer<Json<Shown>> {
+pub async fn release(
+    state: State<App>,
+    caller: Caller,
+    id: ScheduleId,
+    input: Input,
+) -> ApiResult<Json<ScheduleView>> {
     change(state, caller, id, input, EntryAction::Release).await
 }
 
@@ -35,7 +45,12 @@ pub async fn release(state: State<App>, caller: Caller, id: ScheduleId, input: I
 ///
 /// # Errors
 /// 404 for an unknown id, 409 when there is nothing to try.
-pub async fn retry(state: State<App>, caller: Caller, id: ScheduleId, input: Input) -> Answer<Json<Shown>> {
+pub async fn retry(
+    state: State<App>,
+    caller: Caller,
+    id: ScheduleId,
+    input: Input,
+) -> ApiResult<Json<ScheduleView>> {
     change(state, caller, id, input, EntryAction::Retry).await
 }
 
@@ -43,7 +58,12 @@ pub async fn retry(state: State<App>, caller: Caller, id: ScheduleId, input: Inp
 ///
 /// # Errors
 /// 404 for an unknown id, 409 when it has ended.
-pub async fn cancel(state: State<App>, caller: Caller, id: ScheduleId, input: Input) -> Answer<Json<Shown>> {
+pub async fn cancel(
+    state: State<App>,
+    caller: Caller,
+    id: ScheduleId,
+    input: Input,
+) -> ApiResult<Json<ScheduleView>> {
     change(state, caller, id, input, EntryAction::Cancel).await
 }
 
@@ -53,7 +73,7 @@ async fn change(
     id: ScheduleId,
     input: Input,
     action: EntryAction,
-) -> Answer<Json<Shown>> {
+) -> ApiResult<Json<ScheduleView>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);
@@ -68,12 +88,14 @@ async fn change(
     match app.engine.change_entry(caller.tenant, request).await? {
         ActionOutcome::Done => Ok(Json(shown_whole(&app, &caller, id).await?)),
         ActionOutcome::NotFound => Err(named::not_found()),
-        ActionOutcome::Refused(said) => Err(Failure::conflict(format!("the automation schedule {said}"))),
+        ActionOutcome::Refused(said) => {
+            Err(RequestFailure::conflict(format!("the automation schedule {said}")))
+        }
     }
 }
 
 /// A schedule with all that was tried, and all changes.
-pub(super) async fn shown_whole(app: &App, caller: &Caller, id: ScheduleId) -> Answer<Shown> {
+pub(super) async fn shown_whole(app: &App, caller: &Caller, id: ScheduleId) -> ApiResult<ScheduleView> {
     let found = named::find(app, caller, id).await?;
     let mut whole = shown(caller, &found);
     let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;

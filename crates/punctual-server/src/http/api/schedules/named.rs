@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use punctual::EntryId;
@@ -33,21 +33,21 @@ impl ScheduleId {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ScheduleId {
-    type Rejection = Failure;
+    type Rejection = RequestFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
         let names = RawPathParams::from_request_parts(parts, state).await.ok();
         let text = names.iter().flatten().find(|(name, _)| *name == "id");
         text.and_then(|(_, text)| Self::parse(text)).ok_or_else(not_found)
     }
 }
 
-pub(super) fn not_found() -> Failure {
-    Failure::not_found("there is no automation schedule of that id")
+pub(super) fn not_found() -> RequestFailure {
+    RequestFailure::not_found("there is no automation schedule of that id")
 }
 
 /// The schedule of an id, with its deliveries.
-pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> Answer<ScheduledEntry> {
+pub(super) async fn find(app: &App, caller: &Caller, id: ScheduleId) -> ApiResult<ScheduledEntry> {
     let store = app.engine.store();
     let number = match id {
         ScheduleId::Number(id) => id,

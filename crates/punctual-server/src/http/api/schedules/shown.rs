@@ -15,7 +15,7 @@ use serde::Serialize;
 /// A schedule as it is shown. What does not apply to it is null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct ScheduleView {
     id: String,
     key: String,
     #[serde(rename = "type")]
@@ -32,13 +32,13 @@ pub struct Shown {
     last_error: Option<String>,
     input_hash: Option<String>,
     version: i64,
-    dispatch_result: Counts,
-    pub(super) history: Vec<Step>,
+    dispatch_result: SendCountsView,
+    pub(super) history: Vec<HistoryStep>,
 }
 
 /// How its messages stand.
 #[derive(Debug, Serialize)]
-pub struct Counts {
+pub struct SendCountsView {
     open: u32,
     sent: u32,
     failed: u32,
@@ -47,7 +47,7 @@ pub struct Counts {
 /// One try to send one of its messages, or a change of the entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Step {
+pub struct HistoryStep {
     pub(super) at: Timestamp,
     from: Option<String>,
     to: String,
@@ -71,15 +71,15 @@ pub(super) fn status_of(one: &ScheduledEntry) -> &'static str {
     if one.is_in_flight() { PROCESSING } else { one.entry.state.status.word() }
 }
 
-pub(super) fn shown(caller: &Caller, one: &ScheduledEntry) -> Shown {
+pub(super) fn shown(caller: &Caller, one: &ScheduledEntry) -> ScheduleView {
     let ScheduledEntry { entry, deliveries } = one;
     let state = &entry.state;
     let waiting = deliveries.iter().filter(|one| !one.in_flight);
     let scheduled_on = state.next_send_at.or(state.last_sent_at).unwrap_or(state.triggered_at);
     let by_person = entry.request_id.is_some() || entry.triggered_by.starts_with(BY_PERSON);
-    let mut history: Vec<Step> = deliveries.iter().flat_map(|one| tries(caller, one)).collect();
+    let mut history: Vec<HistoryStep> = deliveries.iter().flat_map(|one| tries(caller, one)).collect();
     history.sort_by_key(|step| step.at);
-    Shown {
+    ScheduleView {
         id: id_of(entry),
         key: entry.key.clone(),
         kind: entry.kind.word(),
@@ -95,7 +95,7 @@ pub(super) fn shown(caller: &Caller, one: &ScheduledEntry) -> Shown {
         last_error: last_error(caller, one),
         input_hash: entry.input_hash.clone(),
         version: entry.version,
-        dispatch_result: Counts {
+        dispatch_result: SendCountsView {
             open: entry.sends.open,
             sent: entry.sends.sent,
             failed: entry.sends.failed,
@@ -129,9 +129,9 @@ fn local_date(entry: &Entry, moment: Timestamp) -> Option<String> {
     zone.local_date(moment).or_else(|| entry.local_date.clone())
 }
 
-fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item = Step> + 'a {
+fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item = HistoryStep> + 'a {
     let last = of.tries.len().saturating_sub(1);
-    let step = move |at, outcome: &str, error: Option<&String>, to: DeliveryStatus| Step {
+    let step = move |at, outcome: &str, error: Option<&String>, to: DeliveryStatus| HistoryStep {
         at,
         from: Some(DeliveryStatus::Pending.word().to_owned()),
         to: to.word().to_owned(),
@@ -144,7 +144,7 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
         error: error.map(|said| words_of(caller, of, said)),
         provider_message_id: None,
     };
-    let skipped = of.skipped.iter().map(move |(at, reason, said)| Step {
+    let skipped = of.skipped.iter().map(move |(at, reason, said)| HistoryStep {
         reason: Some(reason.clone()),
         ..step(*at, "skipped", Some(said), DeliveryStatus::Skipped)
     });
@@ -152,7 +152,7 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
         let (outcome, reason) = outcome_of(&tried.outcome);
         // A delivery waits again after every try but its last.
         let to = if n == last { of.status } else { DeliveryStatus::Pending };
-        Step {
+        HistoryStep {
             reason: reason.map(str::to_owned),
             provider_message_id: tried.provider_id.clone(),
             ..step(tried.at, outcome, tried.error.as_ref(), to)
@@ -162,8 +162,8 @@ fn tries<'a>(caller: &'a Caller, of: &'a LoggedDelivery) -> impl Iterator<Item =
 }
 
 /// A change of an entry, as a line of its history.
-pub(super) fn change_step(change: EntryChange) -> Step {
-    Step {
+pub(super) fn change_step(change: EntryChange) -> HistoryStep {
+    HistoryStep {
         at: change.at,
         from: Some(change.from),
         to: change.to,

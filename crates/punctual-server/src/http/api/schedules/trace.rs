@@ -5,7 +5,7 @@ use super::shown::{id_of, last_error, status_of};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::communication_logs::words_of;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use axum::Json;
 use axum::extract::State;
 use punctual::Timestamp;
@@ -22,11 +22,11 @@ use serde_json::Value;
 
 /// What happened.
 #[derive(Debug, Serialize)]
-pub struct Trace {
+pub struct ScheduleTrace {
     id: String,
     key: String,
     status: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<TraceLine>,
     /// What was loaded and resolved, as far as it is kept.
     resolved: Vec<ResolvedStep>,
 }
@@ -48,7 +48,7 @@ impl From<EntryTrace> for ResolvedStep {
 
 /// One thing that happened.
 #[derive(Debug, Serialize)]
-pub struct Line {
+pub struct TraceLine {
     at: Timestamp,
     what: String,
 }
@@ -57,7 +57,7 @@ pub struct Line {
 ///
 /// # Errors
 /// 404 when this tenant has none of that id.
-pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Trace>> {
+pub async fn trace(State(app): State<App>, caller: Caller, id: ScheduleId) -> ApiResult<Json<ScheduleTrace>> {
     let found = named::find(&app, &caller, id).await?;
     let changes = app.engine.store().entry_history(caller.tenant, found.entry.id).await?;
     let traces = app.engine.store().entry_traces(caller.tenant, found.entry.id).await?;
@@ -69,29 +69,29 @@ fn trace_of(
     one: &ScheduledEntry,
     changes: Vec<EntryChange>,
     traces: Vec<EntryTrace>,
-) -> Trace {
+) -> ScheduleTrace {
     let entry = &one.entry;
-    let mut lines = vec![Line { at: entry.state.triggered_at, what: beginning(entry) }];
+    let mut lines = vec![TraceLine { at: entry.state.triggered_at, what: beginning(entry) }];
     for one in &one.deliveries {
         lines.extend(of_delivery(caller, one));
     }
-    let opened = entry.opened_at.map(|at| Line { at, what: "the survey was opened".to_owned() });
-    let answered = entry.completed_at.map(|at| Line { at, what: "the survey was answered".to_owned() });
+    let opened = entry.opened_at.map(|at| TraceLine { at, what: "the survey was opened".to_owned() });
+    let answered = entry.completed_at.map(|at| TraceLine { at, what: "the survey was answered".to_owned() });
     lines.extend(opened.into_iter().chain(answered));
-    lines.extend(changes.into_iter().map(|change| Line {
+    lines.extend(changes.into_iter().map(|change| TraceLine {
         at: change.at,
         what: format!("{} by {}: {}", change.action, change.actor, change.reason),
     }));
     if let Some(at) = entry.ended_at {
-        lines.push(Line { at, what: ending(caller, one) });
+        lines.push(TraceLine { at, what: ending(caller, one) });
     }
     // The sort is stable: lines of one moment keep the order in which they were added.
     lines.sort_by_key(|line| line.at);
     if let Some(at) = entry.state.next_send_at.filter(|_| !entry.has_ended()) {
-        lines.push(Line { at, what: format!("send {} is due", entry.next_send()) });
+        lines.push(TraceLine { at, what: format!("send {} is due", entry.next_send()) });
     }
     let resolved = traces.into_iter().map(ResolvedStep::from).collect();
-    Trace { id: id_of(entry), key: entry.key.clone(), status: status_of(one), lines, resolved }
+    ScheduleTrace { id: id_of(entry), key: entry.key.clone(), status: status_of(one), lines, resolved }
 }
 
 fn beginning(entry: &Entry) -> String {
@@ -113,7 +113,7 @@ fn beginning(entry: &Entry) -> String {
     }
 }
 
-fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<Line> {
+fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<TraceLine> {
     let name = format!("delivery {} (send {}) by {}", one.id, one.send, one.channel);
     let to = caller.address(&one.address);
     let planned = match (one.status, one.tries.is_empty() && one.skipped.is_none()) {
@@ -122,24 +122,24 @@ fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<Line> {
         }
         _ => format!("{name} to {to} was planned with {}", template_of(one)),
     };
-    let mut lines = vec![Line { at: one.created_at, what: planned }];
+    let mut lines = vec![TraceLine { at: one.created_at, what: planned }];
     if let Some((at, said)) = &one.delayed {
-        lines.push(Line { at: *at, what: format!("{name} was delayed: {said}") });
+        lines.push(TraceLine { at: *at, what: format!("{name} was delayed: {said}") });
     }
     if let Some((at, reason, said)) = &one.skipped {
         let said = words_of(caller, one, said);
-        lines.push(Line { at: *at, what: format!("{name} was skipped ({reason}): {said}") });
+        lines.push(TraceLine { at: *at, what: format!("{name} was skipped ({reason}): {said}") });
     }
     for tried in &one.tries {
         let error =
             tried.error.as_ref().map(|said| format!(": {}", words_of(caller, one, said))).unwrap_or_default();
         let taken = tried.provider_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
         let what = format!("attempt {} of {name}: `{}`{taken}{error}", tried.number, tried.outcome);
-        lines.push(Line { at: tried.at, what });
+        lines.push(TraceLine { at: tried.at, what });
     }
     let last = one.tries.last().map_or(one.created_at, |tried| tried.at);
     if let Some(by) = one.replaced_by {
-        lines.push(Line { at: last, what: format!("{name} failed and was replaced by delivery {by}") });
+        lines.push(TraceLine { at: last, what: format!("{name} failed and was replaced by delivery {by}") });
     }
     lines
 }

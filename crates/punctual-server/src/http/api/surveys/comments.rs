@@ -1,10 +1,10 @@
 //! Free-text answers of a survey in pages, the newest first.
 
-use super::Id;
+use super::IdPath;
 use super::results::read_filter;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use serde::Serialize;
 /// A free-text answer as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShownComment {
+pub struct CommentView {
     question_id: String,
     /// Not for viewers.
     text: Option<String>,
@@ -24,14 +24,14 @@ pub struct ShownComment {
     public_id: PublicId,
 }
 
-impl From<Comment> for ShownComment {
+impl From<Comment> for CommentView {
     fn from(comment: Comment) -> Self {
         let Comment { question_id, text, completed_at, public_id } = comment;
         Self { question_id, text: Some(text), completed_at, public_id }
     }
 }
 
-impl ShownComment {
+impl CommentView {
     /// Hides the text from viewers.
     pub(super) fn seen_by(self, caller: &Caller) -> Self {
         Self { text: self.text.and_then(|text| caller.free_text(text)), ..self }
@@ -45,15 +45,15 @@ impl ShownComment {
 pub async fn comments(
     State(app): State<App>,
     caller: Caller,
-    id: Id,
+    id: IdPath,
     page: Page,
-) -> Answer<Json<List<ShownComment>>> {
+) -> ApiResult<Json<List<CommentView>>> {
     let question_id = page.filter("questionId").map(str::to_owned);
     let filter = CommentFilter { responses: read_filter(&page)?, question_id };
     let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
     let after = page.after().map(|text| read_place(text).ok_or_else(wrong)).transpose()?;
     let found = app.engine.comments(caller.tenant, id.flow(), &filter, after, page.limit).await?;
-    let items = found.comments.into_iter().map(|comment| ShownComment::from(comment).seen_by(&caller));
+    let items = found.comments.into_iter().map(|comment| CommentView::from(comment).seen_by(&caller));
     Ok(Json(page.list_up_to(items.collect(), found.next.map(place_text))))
 }
 

@@ -1,10 +1,10 @@
 //! What the answers to a survey come to: as JSON, and every answer as CSV.
 
-use super::Id;
-use super::comments::ShownComment;
+use super::IdPath;
+use super::comments::CommentView;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use crate::http::page::Page;
 use crate::http::stream::{self, ChunkSender};
 use axum::Json;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The results of a survey.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct ResultsView {
     survey_id: i64,
     pub(crate) invited: u64,
     pub(crate) completed: u64,
@@ -36,18 +36,18 @@ pub struct Shown {
     removed: RemovedEntries,
     pub(crate) nps: Option<f64>,
     pub(crate) csat: Option<f64>,
-    pub(crate) questions: Vec<Question>,
-    comments: Vec<ShownComment>,
+    pub(crate) questions: Vec<QuestionResult>,
+    comments: Vec<CommentView>,
 }
 
 /// What one question came to.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Question {
+pub struct QuestionResult {
     pub(crate) id: String,
     text: Value,
     pub(crate) answered: u64,
-    pub(crate) distribution: Vec<Line>,
+    pub(crate) distribution: Vec<AnswerShare>,
     pub(crate) mean: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
@@ -57,7 +57,7 @@ pub struct Question {
 
 /// How often one answer was given.
 #[derive(Debug, Serialize)]
-pub struct Line {
+pub struct AnswerShare {
     pub(crate) value: String,
     pub(crate) count: u64,
     share: Option<f64>,
@@ -67,7 +67,12 @@ pub struct Line {
 ///
 /// # Errors
 /// 404 when there is no such survey or version, 422 for a wrong filter.
-pub async fn results(State(app): State<App>, caller: Caller, id: Id, page: Page) -> Answer<Json<Shown>> {
+pub async fn results(
+    State(app): State<App>,
+    caller: Caller,
+    id: IdPath,
+    page: Page,
+) -> ApiResult<Json<ResultsView>> {
     let filter = read_filter(&page)?;
     let mut results = shown(id.0, app.engine.results(caller.tenant, id.flow(), &filter).await?);
     results.comments = results.comments.into_iter().map(|comment| comment.seen_by(&caller)).collect();
@@ -78,7 +83,7 @@ pub async fn results(State(app): State<App>, caller: Caller, id: Id, page: Page)
 ///
 /// # Errors
 /// 404 when there is no such survey or version, 422 for a wrong filter.
-pub async fn export(State(app): State<App>, caller: Caller, id: Id, page: Page) -> Answer<Response> {
+pub async fn export(State(app): State<App>, caller: Caller, id: IdPath, page: Page) -> ApiResult<Response> {
     let filter = read_filter(&page)?;
     let survey = app.engine.survey_for_results(caller.tenant, id.flow(), filter.number).await?;
     let (sender, body) = stream::channel();
@@ -141,7 +146,7 @@ fn cells(survey: &Survey, response: &results::Response) -> Vec<String> {
     fixed.into_iter().chain(question_ids(survey).map(answer)).collect()
 }
 
-pub(super) fn read_filter(page: &Page) -> Answer<ResultFilter> {
+pub(super) fn read_filter(page: &Page) -> ApiResult<ResultFilter> {
     let mut problems = Problems::default();
     let mut time = |name: &str| {
         let parsed = page.filter(name).map(Timestamp::parse)?;
@@ -159,16 +164,16 @@ pub(super) fn read_filter(page: &Page) -> Answer<ResultFilter> {
 
 /// The results as the command line and everybody but viewers see them.
 #[must_use]
-pub fn shown(id: i64, found: SurveyResults) -> Shown {
+pub fn shown(id: i64, found: SurveyResults) -> ResultsView {
     let SurveyResults { survey, counts, removed, results, comments } = found;
     let completed = counts.of(EntryStatus::Completed);
     // Whoever was sent nothing was not invited, unless they answered all the same.
     let invited = counts.total() - counts.of(EntryStatus::Pending) - counts.of(EntryStatus::Failed);
     let by_status =
         EntryStatus::ALL.iter().map(|status| (status.word().to_owned(), json!(counts.of(*status))));
-    let questions: Vec<Question> =
+    let questions: Vec<QuestionResult> =
         results.questions.iter().map(|(id, tally)| question(&survey, id, tally)).collect();
-    Shown {
+    ResultsView {
         survey_id: id,
         invited,
         completed,
@@ -178,17 +183,17 @@ pub fn shown(id: i64, found: SurveyResults) -> Shown {
         nps: questions.iter().find_map(|q| q.nps),
         csat: questions.iter().find_map(|q| q.csat),
         questions,
-        comments: comments.into_iter().map(ShownComment::from).collect(),
+        comments: comments.into_iter().map(CommentView::from).collect(),
     }
 }
 
-fn question(survey: &Arc<Survey>, id: &str, tally: &AnswerCounts) -> Question {
+fn question(survey: &Arc<Survey>, id: &str, tally: &AnswerCounts) -> QuestionResult {
     use punctual::survey::rules::survey::QuestionKind;
     let asked = survey.question(id);
     let answered = tally.answered();
     let line = |(value, count): (String, u64)| {
         let share = punctual::survey::rules::results::share(count, answered);
-        Line { value, count, share }
+        AnswerShare { value, count, share }
     };
     let (mean, nps, csat) = match tally {
         AnswerCounts::Steps(steps) => {
@@ -199,7 +204,7 @@ fn question(survey: &Arc<Survey>, id: &str, tally: &AnswerCounts) -> Question {
         AnswerCounts::Number(mean) => (Some(*mean), None, None),
         AnswerCounts::Choices { .. } | AnswerCounts::Answered(_) => (None, None, None),
     };
-    Question {
+    QuestionResult {
         id: id.to_owned(),
         text: asked.map(|question| question.text.to_json()).unwrap_or_default(),
         answered,

@@ -1,10 +1,10 @@
 //! Sending a survey by hand: who would get it and who would not, then for real.
 
-use super::{Id, part};
+use super::{IdPath, part};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::triggers::{Answered, answered, foretold};
-use crate::http::error::Answer;
+use crate::http::api::triggers::{IngestResponse, answered, foretold};
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
@@ -20,10 +20,10 @@ use serde_json::{Map, Value, json};
 pub async fn send(
     State(app): State<App>,
     caller: Caller,
-    id: Id,
+    id: IdPath,
     path: RawPathParams,
     input: Input,
-) -> Answer<Json<Answered>> {
+) -> ApiResult<Json<IngestResponse>> {
     let trigger_id = part(&path, "triggerId");
     let body = input.object()?;
     let mut problems = Problems::default();

@@ -3,8 +3,8 @@
 use super::find;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::Id;
-use crate::http::error::{Answer, Failure};
+use crate::http::api::IdPath;
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// What a template says.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Preview {
+pub struct TemplatePreviewView {
     id: String,
     template_version: u32,
     locale: String,
@@ -38,14 +38,19 @@ pub struct Preview {
 ///
 /// # Errors
 /// 404 when there is no such template, 403 for a viewer who names an event, 422 with every problem.
-pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Preview>> {
+pub async fn preview(
+    State(app): State<App>,
+    caller: Caller,
+    id: IdPath,
+    input: Input,
+) -> ApiResult<Json<TemplatePreviewView>> {
     let StoredTemplate { id, version, definition, .. } = find(&app, &caller, id).await?;
     let trial = read(&app, &caller, &input).await?;
     let texts = definition.compile()?;
     let template = MessageTemplate { id, version, definition, texts };
     let TemplatePreview { filled, locale } = app.engine.try_template(caller.tenant, &template, trial).await?;
     let sms = kind_of(&template.definition.channel) == "SMS";
-    Ok(Json(Preview {
+    Ok(Json(TemplatePreviewView {
         id: id.to_string(),
         template_version: version,
         locale,
@@ -62,7 +67,7 @@ pub async fn preview(State(app): State<App>, caller: Caller, id: Id, input: Inpu
 const NO_EVENT: &str = "a preview of a real event shows whom it is about, which a viewer may not see; \
     leave `eventId` out for the sample, or give a payload";
 
-async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<PreviewRequest> {
+async fn read(app: &App, caller: &Caller, input: &Input) -> ApiResult<PreviewRequest> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -76,7 +81,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<PreviewReques
     };
     let event = read.id_text("eventId");
     if event.is_some() && !caller.sees_people() {
-        return Err(Failure::forbidden(NO_EVENT));
+        return Err(RequestFailure::forbidden(NO_EVENT));
     }
     if event.is_some() && read.value("payload").is_some() {
         read.wrong("eventId", "cannot be given beside a payload");

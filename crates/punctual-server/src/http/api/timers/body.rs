@@ -1,7 +1,7 @@
 //! What comes in about timers.
 
-use crate::http::api::events::{Draft, Reading, draft, one_or_many, plain};
-use crate::http::error::Answer;
+use crate::http::api::events::{EventDraft, ReadEvents, draft, one_or_many, plain};
+use crate::http::error::ApiResult;
 use crate::http::input::{Fields, Input};
 use punctual::engine::TimerMove;
 use punctual::queue::rules::timer::{KIND, check_when};
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 /// A timer is an event with `dueAt` or `delay`, whose kind may be left out; answers whether
 /// it was a list.
-pub fn read_timers(input: &Input, publisher: &str) -> Answer<(Vec<NewTimer>, bool)> {
+pub fn read_timers(input: &Input, publisher: &str) -> ApiResult<(Vec<NewTimer>, bool)> {
     let (items, is_list) = one_or_many(input, "timers")?;
-    let mut reading = Reading::default();
+    let mut reading = ReadEvents::default();
     let mut when = Vec::with_capacity(items.len());
     for (n, item) in items.iter().enumerate() {
         let at = if items.len() == 1 { String::new() } else { format!("[{n}]") };
@@ -33,7 +33,7 @@ pub fn read_timers(input: &Input, publisher: &str) -> Answer<(Vec<NewTimer>, boo
     Ok((timers.map(|(message, when)| NewTimer { message, when }).collect(), is_list))
 }
 
-fn take_when(draft: &mut Draft<'_>, reading: &mut Reading) -> Option<DueTime> {
+fn take_when(draft: &mut EventDraft<'_>, reading: &mut ReadEvents) -> Option<DueTime> {
     let when = read_when(&mut Fields::new(&draft.fields, draft.at.as_str(), &mut reading.problems));
     for name in ["dueAt", "delay"] {
         draft.fields.remove(name);
@@ -67,7 +67,7 @@ pub fn read_when(read: &mut Fields<'_, '_>) -> Option<DueTime> {
 
 /// Something to be done to many timers.
 #[derive(Debug)]
-pub struct ClaimRequest {
+pub struct TimerChangeRequest {
     /// Which.
     pub which: TimerFilter,
     /// Whether they were named one by one.
@@ -79,7 +79,7 @@ pub struct ClaimRequest {
 }
 
 /// Either `ids` or a `filter`, and for a move when.
-pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
+pub fn read_wish(input: &Input, moves: bool) -> ApiResult<TimerChangeRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -102,7 +102,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     };
     which.check("filter.", &mut problems);
     problems.into_result()?;
-    Ok(ClaimRequest { by_id: which.ids.is_some(), which, to, dry_run })
+    Ok(TimerChangeRequest { by_id: which.ids.is_some(), which, to, dry_run })
 }
 
 fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> TimerFilter {

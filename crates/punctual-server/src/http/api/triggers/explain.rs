@@ -4,7 +4,7 @@ use super::read_ingest;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::events::read_one;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 /// What events would come to.
 #[derive(Debug, Serialize)]
-pub struct Explanations {
+pub struct ExplainResponse {
     items: Vec<EventExplanation>,
 }
 
@@ -29,7 +29,11 @@ const NOT_FOR_VIEWERS: &str = "an explanation of an event shows whom it reaches 
 ///
 /// # Errors
 /// 422 for a body that cannot be read, 403 for a viewer who names an event of a topic.
-pub async fn explain(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Explanations>> {
+pub async fn explain(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input,
+) -> ApiResult<Json<ExplainResponse>> {
     let body = input.object()?;
     if !body.contains_key("event") && !body.contains_key("eventId") {
         let ingest = read_ingest(&input)?;
@@ -37,14 +41,14 @@ pub async fn explain(State(app): State<App>, caller: Caller, input: Input) -> An
             true => app.engine.explain(caller.tenant, &ingest).await?,
             false => app.engine.explain_without_states(caller.tenant, &ingest).await?,
         };
-        return Ok(Json(Explanations { items }));
+        return Ok(Json(ExplainResponse { items }));
     }
     if !caller.sees_people() {
-        return Err(Failure::forbidden(NOT_FOR_VIEWERS));
+        return Err(RequestFailure::forbidden(NOT_FOR_VIEWERS));
     }
     let event = read_event(&input, &caller.name)?;
     let explained = app.engine.explain_event(caller.tenant, event).await?;
-    Ok(Json(Explanations { items: vec![explained] }))
+    Ok(Json(ExplainResponse { items: vec![explained] }))
 }
 
 /// The event as it was written: its payload must not lose a digit.
@@ -54,7 +58,7 @@ struct WrittenEvent<'a> {
     event: Option<&'a RawValue>,
 }
 
-fn read_event(input: &Input, publisher: &str) -> Answer<EventToExplain> {
+fn read_event(input: &Input, publisher: &str) -> ApiResult<EventToExplain> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);

@@ -2,7 +2,7 @@
 //! that it would begin and stop, and those that keys would keep back.
 
 use crate::app::App;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 use punctual::Tenant;
 use punctual::delivery::store::entries::preview::PreviewedMessage;
 use punctual::engine::IngestOutcome;
@@ -18,24 +18,24 @@ const TOLD_MAX: usize = 100;
 /// What people would be told of one event.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outlook {
+pub struct ReplayPreviewView {
     /// Messages that would be sent.
     sent_again: usize,
     /// Messages that would not.
     stopped: usize,
     /// Why there are none at all.
     reason: Option<String>,
-    items: Vec<Message>,
+    items: Vec<PreviewedMessageView>,
     /// How many more there are than items.
     more_items: usize,
     /// Survey instances that it would begin or stop, and those that it is a duplicate of.
-    instances: Vec<Instance>,
+    instances: Vec<PreviewedInstanceView>,
 }
 
 /// One survey instance.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Instance {
+pub struct PreviewedInstanceView {
     survey_id: i64,
     trigger_id: String,
     /// Null for one that is not there yet.
@@ -48,7 +48,7 @@ pub struct Instance {
 /// One message to a person.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Message {
+pub struct PreviewedMessageView {
     channel: String,
     idempotency_key: String,
     stopped: bool,
@@ -56,22 +56,26 @@ pub struct Message {
 }
 
 /// Keys that messages and instances before would have taken by then.
-pub(super) type Seen = HashSet<(Tenant, String)>;
+pub(super) type SeenKeys = HashSet<(Tenant, String)>;
 
 /// What would become of an event that is for people; nothing is known of what is for others.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut Seen) -> Answer<Option<Outlook>> {
+pub(super) async fn of(
+    app: &App,
+    failed: &FailedMessage,
+    seen: &mut SeenKeys,
+) -> ApiResult<Option<ReplayPreviewView>> {
     if !failed.is_for_people() {
         return Ok(None);
     }
     let Some(found) = app.engine.outlook(failed.tenant, failed.message).await? else { return Ok(None) };
     let messages = found.messages.into_iter().map(|one| message(failed.tenant, one, seen));
-    let messages: Vec<Message> = messages.collect();
+    let messages: Vec<PreviewedMessageView> = messages.collect();
     let instances = found.instances.into_iter().map(|one| instance(failed.tenant, one, seen)).collect();
     let stopped = messages.iter().filter(|one| one.stopped).count();
-    Ok(Some(Outlook {
+    Ok(Some(ReplayPreviewView {
         sent_again: messages.len() - stopped,
         stopped,
         reason: found.reason,
@@ -84,15 +88,15 @@ pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut Seen) -> An
 /// Why a key that an event before it takes lets nothing through.
 const SAME_KEY: &str = "An event before it in this replay has the same key";
 
-fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut Seen) -> Message {
+fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut SeenKeys) -> PreviewedMessageView {
     let reason = one.stopped.or_else(|| {
         let first = seen.insert((tenant, one.key.clone()));
         (!first).then_some(SAME_KEY)
     });
-    Message { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
+    PreviewedMessageView { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
 }
 
-fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut Seen) -> Instance {
+fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut SeenKeys) -> PreviewedInstanceView {
     let (outcome, reason) = match one.outcome {
         IngestOutcome::Skipped => (IngestOutcome::Skipped, Some("It was made of the same event before")),
         IngestOutcome::Created if !seen.insert((tenant, one.unique_hash)) => {
@@ -100,7 +104,7 @@ fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut Seen) -> Instance
         }
         other => (other, None),
     };
-    Instance {
+    PreviewedInstanceView {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
         public_id: one.public_id,
