@@ -17,7 +17,7 @@ use answer::{Response, Rule};
 use punctual::Problems;
 use punctual::base::document;
 use punctual::base::document::{DocumentObject, quote};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use receipt::ReceiptForm;
 use request::Request;
 use serde_json::Value;

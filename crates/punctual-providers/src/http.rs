@@ -35,7 +35,7 @@ use crate::redaction::replace_address;
 use crate::settings::Settings;
 use destination::{ALLOW_HOST, Destinations};
 use judge::{Judge, ProviderResponse};
-use punctual::base::masked::masked;
+use punctual::base::redaction::masked;
 use punctual::delivery::run::channel::ChannelResult;
 use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

@@ -9,7 +9,7 @@ use crate::settings::{Setting, Settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use punctual::base::digest;
 use punctual::base::document::quote;
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use punctual::delivery::rules::template::{TemplateValues, TextTarget, TextTemplate};
 use punctual::{Problems, RenderedMessage};
 use serde_json::{Map, Value, json};

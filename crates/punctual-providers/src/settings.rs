@@ -2,7 +2,7 @@
 
 use crate::redaction::Redaction;
 use punctual::Problems;
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use std::collections::BTreeMap;
 use std::fmt;
 

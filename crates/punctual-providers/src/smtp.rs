@@ -29,7 +29,7 @@ use lettre::transport::smtp::client::{Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use message::{ComposedMail, Sender};
 use punctual::base::clock;
-use punctual::base::{duration, masked};
+use punctual::base::{duration, redaction};
 use punctual::delivery::run::channel::ChannelResult;
 use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl Inner {
         let text = self.settings.redacted(text);
         let text = match letter.to.trim() {
             "" => text,
-            to => replace_address(&text, to, &masked::masked(to)),
+            to => replace_address(&text, to, &redaction::masked(to)),
         };
         // Cut last: half a secret would not be found.
         text.chars().take(SAID_CHARS_MAX).collect()

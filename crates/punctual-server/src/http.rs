@@ -55,14 +55,14 @@ use std::sync::Arc;
 #[must_use]
 pub fn table() -> Vec<Route> {
     [
-        of_work(),
-        of_surveys(),
-        of_visitors(),
-        of_time(),
-        of_words(),
-        of_notifications(),
-        of_consent(),
-        of_the_house(),
+        queue_routes(),
+        survey_routes(),
+        visitor_routes(),
+        timer_routes(),
+        template_routes(),
+        notification_routes(),
+        consent_routes(),
+        admin_routes(),
     ]
     .into_iter()
     .flatten()
@@ -71,7 +71,7 @@ pub fn table() -> Vec<Route> {
 
 /// Messages, queues and what they leave behind.
 #[rustfmt::skip]
-fn of_work() -> Vec<Route> {
+fn queue_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
@@ -108,7 +108,7 @@ fn of_work() -> Vec<Route> {
 
 /// Surveys, the events that trigger them, and what became of each invitation.
 #[rustfmt::skip]
-fn of_surveys() -> Vec<Route> {
+fn survey_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
@@ -137,7 +137,7 @@ fn of_surveys() -> Vec<Route> {
 
 /// Jobs, timers, leases and the inbox.
 #[rustfmt::skip]
-fn of_time() -> Vec<Route> {
+fn timer_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
@@ -176,7 +176,7 @@ fn of_time() -> Vec<Route> {
 
 /// What people are told, and what it is made from.
 #[rustfmt::skip]
-fn of_words() -> Vec<Route> {
+fn template_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Author, Support, Viewer};
     vec![
@@ -201,7 +201,7 @@ fn of_words() -> Vec<Route> {
 
 /// What people were told, and what they are told again.
 #[rustfmt::skip]
-fn of_notifications() -> Vec<Route> {
+fn notification_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Support, Viewer};
     vec![
@@ -222,7 +222,7 @@ fn of_notifications() -> Vec<Route> {
 
 /// Who may be sent what, how and when.
 #[rustfmt::skip]
-fn of_consent() -> Vec<Route> {
+fn consent_routes() -> Vec<Route> {
     use Access::Key;
     use Role::{Admin, Support, Viewer};
     vec![
@@ -239,7 +239,7 @@ fn of_consent() -> Vec<Route> {
 /// What somebody with a link may do, and providers by their signature. Each counts how often it is asked
 /// ([`visitor`]).
 #[rustfmt::skip]
-fn of_visitors() -> Vec<Route> {
+fn visitor_routes() -> Vec<Route> {
     use Access::Nothing;
     vec![
         route("GET /s/{publicId}",                               Nothing,      visit::show),
@@ -256,7 +256,7 @@ fn of_visitors() -> Vec<Route> {
 
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
-fn of_the_house() -> Vec<Route> {
+fn admin_routes() -> Vec<Route> {
     use Access::{Key, Metrics, Nothing, Private, Probe};
     use Role::{Admin, Ops};
     vec![

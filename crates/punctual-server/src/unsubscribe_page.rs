@@ -7,7 +7,7 @@
 use crate::survey_page::frame::{PageFiles, PageLanguage, sheet};
 use crate::survey_page::markup::Markup;
 use punctual::base::locale::{language, same};
-use punctual::base::masked::masked;
+use punctual::base::redaction::masked;
 
 /// The field of the form, …
 pub const FIELD: &str = "do";

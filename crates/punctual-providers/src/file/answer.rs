@@ -4,7 +4,7 @@ use crate::path;
 use punctual::Problems;
 use punctual::base::document;
 use punctual::base::document::{DocumentObject, kind, quote};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::ops::RangeInclusive;

@@ -7,7 +7,7 @@ use punctual::Problems;
 use punctual::base::document;
 use punctual::base::document::{DocumentObject, quote};
 use punctual::base::duration;
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use serde_json::Value;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::settings::Setting;
 use punctual::Problems;
 use punctual::base::document;
 use punctual::base::document::{DocumentObject, kind, quote};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;

@@ -137,12 +137,12 @@ fn lines(item: &EventExplanation, kind: &str, has_channels: bool) -> Vec<String>
     if item.triggers.is_empty() && item.error.is_none() {
         lines.push(format!("NoMatch: no published survey has a trigger for `{kind}`"));
     }
-    lines.extend(item.triggers.iter().flat_map(|trigger| of_trigger(trigger, has_channels)));
-    lines.extend(item.notification.iter().flat_map(of_notification));
+    lines.extend(item.triggers.iter().flat_map(|trigger| describe_trigger(trigger, has_channels)));
+    lines.extend(item.notification.iter().flat_map(describe_notification));
     lines
 }
 
-fn of_notification(of: &NotificationExplanation) -> Vec<String> {
+fn describe_notification(of: &NotificationExplanation) -> Vec<String> {
     let reason = of.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let mut lines = vec![format!("notification: {:?}{reason}", of.outcome), format!("  {}", of.because)];
     let entity = of.entity.as_ref();
@@ -150,11 +150,11 @@ fn of_notification(of: &NotificationExplanation) -> Vec<String> {
     let (status, hold) = (of.duplicate_status.unwrap_or_default(), of.duplicate_on_hold.as_ref());
     lines.extend(of.duplicate_of.iter().map(|id| format!("  duplicate   of schedule {id}, {status}")));
     lines.extend(hold.map(|reason| format!("  on hold     {reason}")));
-    lines.extend(of.deliveries.iter().flat_map(of_delivery));
+    lines.extend(of.deliveries.iter().flat_map(describe_delivery));
     lines
 }
 
-fn of_delivery(one: &DeliveryExplanation) -> Vec<String> {
+fn describe_delivery(one: &DeliveryExplanation) -> Vec<String> {
     let reason = one.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let to = one.to_address.as_deref().unwrap_or("nobody");
     let mut lines = vec![
@@ -182,7 +182,7 @@ fn of_delivery(one: &DeliveryExplanation) -> Vec<String> {
     lines
 }
 
-fn of_trigger(trigger: &TriggerExplanation, has_channels: bool) -> Vec<String> {
+fn describe_trigger(trigger: &TriggerExplanation, has_channels: bool) -> Vec<String> {
     let doubt =
         if has_channels && !trigger.channel_known { ", which the file does not configure" } else { "" };
     let TriggerExplanation { survey_id, survey_version, trigger_id, outcome, because, .. } = trigger;

@@ -15,7 +15,7 @@ pub(super) use lines::is_csv_header;
 use lines::{LINE_BYTES_MAX, Lines};
 use progress::Progress;
 use punctual::base::limits::BATCH_ITEMS_MAX;
-use punctual::engine::{IngestOutcome as Became, IngestRequest as Events};
+use punctual::engine::{IngestOutcome, IngestRequest};
 use punctual::{Engine, Tenant};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -51,7 +51,7 @@ impl Ingest {
         let (from, size) = open(&self.file)?;
         let engine = everywhere.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
-        let events = Events { event_kind: self.kind, items: Vec::new() };
+        let events = IngestRequest { event_kind: self.kind, items: Vec::new() };
         // A kind that is no name is told before anything is read.
         engine.ingest(tenant, &events).await?;
         if let Some(said) = engine.ingest_warning(tenant, &events.event_kind).await? {
@@ -134,11 +134,11 @@ impl IngestRun {
         let numbers = std::mem::take(&mut self.batch.numbers);
         for (number, item) in numbers.into_iter().zip(done) {
             match item.outcome {
-                Became::Created => self.tally.created += 1,
-                Became::Skipped => self.tally.skipped += 1,
-                Became::Stopped => self.tally.stopped += 1,
-                Became::NoMatch => self.tally.unmatched += 1,
-                Became::Failed => self.fail(number, &item.error.unwrap_or_default()),
+                IngestOutcome::Created => self.tally.created += 1,
+                IngestOutcome::Skipped => self.tally.skipped += 1,
+                IngestOutcome::Stopped => self.tally.stopped += 1,
+                IngestOutcome::NoMatch => self.tally.unmatched += 1,
+                IngestOutcome::Failed => self.fail(number, &item.error.unwrap_or_default()),
             }
         }
         self.batch.events.items.clear();
@@ -168,13 +168,13 @@ impl IngestRun {
 
 /// Rows that are written together, with the numbers of their lines.
 struct Batch {
-    events: Events,
+    events: IngestRequest,
     numbers: Vec<u64>,
     bytes: usize,
 }
 
 impl Batch {
-    const fn new(events: Events) -> Self {
+    const fn new(events: IngestRequest) -> Self {
         Self { events, numbers: Vec::new(), bytes: 0 }
     }
 

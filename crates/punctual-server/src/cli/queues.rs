@@ -4,7 +4,7 @@ use super::database::TenantOption;
 use super::failure::{CommandFailure, CommandResult};
 use super::{GlobalOptions, print_json, print_line};
 use punctual::base::duration;
-use punctual::base::nearest::nearest;
+use punctual::base::suggestion::nearest;
 use punctual::queue::store::queues::Lane;
 use punctual::{Store, Tenant};
 use serde_json::{Map, Value, json};

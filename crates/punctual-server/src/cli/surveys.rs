@@ -5,7 +5,7 @@ use super::explain::read_json;
 use super::failure::{CommandFailure, CommandResult};
 use super::table::{Table, one_line};
 use super::{GlobalOptions, print_json, print_line, words};
-use crate::http::api::surveys::{ShownResults, shown_results};
+use crate::http::api::surveys::{ResultsView, shown_results};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::flow::store::flows::{Flow, FlowDraft};
 use punctual::survey::store::results::ResultFilter;
@@ -174,7 +174,7 @@ fn shown(flow: &Flow) -> Value {
     })
 }
 
-fn say_results(results: &ShownResults) {
+fn say_results(results: &ResultsView) {
     let percent = |share: Option<f64>| share.map_or_else(|| "-".into(), |s| format!("{:.1} %", s * 100.0));
     let number = |n: Option<f64>| n.map_or_else(|| "-".into(), |n| format!("{n:.1}"));
     let invited = words::many(i64::try_from(results.invited).unwrap_or(i64::MAX), "invitation");

@@ -12,7 +12,7 @@ mod policy;
 
 use super::root_key::Secret;
 use crate::cli::failure::{CommandFailure, CommandResult};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
 use punctual::engine::Builder;
 use punctual::{ClockMode, Problems, Sandbox};

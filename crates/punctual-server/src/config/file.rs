@@ -5,7 +5,7 @@ use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
 use crate::cli::failure::{CommandFailure, CommandResult};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;

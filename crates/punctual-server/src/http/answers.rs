@@ -22,7 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use punctual::access::store::answers::IdempotencyStatus;
+use punctual::access::store::idempotency::IdempotencyStatus;
 use punctual::base::digest;
 use punctual::{NewMessage, Tenant};
 

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use punctual::base::duration;
 use punctual::base::name::check_name;
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use punctual::{Problems, Timestamp};
 use serde_json::{Map, Value};
 use std::future::poll_fn;

@@ -12,7 +12,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use punctual::Problems;
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use serde_json::Value;
 use std::sync::Arc;
 

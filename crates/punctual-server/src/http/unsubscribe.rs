@@ -10,13 +10,13 @@ use super::input;
 use super::visit::reader::Reader;
 use super::visitor::{Follower, RateLimited};
 use crate::app::App;
-use crate::unsubscribe_page::{self, LinkStatus as Stands, LinkSubject};
+use crate::unsubscribe_page::{self, LinkStatus, LinkSubject};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
-use punctual::delivery::store::consent::LinkStatus;
+use punctual::delivery::store::consent::LinkConsent;
 
 /// A few words of a form; mail programs send less.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -87,7 +87,7 @@ async fn follow(
     app: &App,
     follower: &Follower,
     action: LinkAction,
-) -> punctual::Result<Option<(UnsubscribeLink, LinkStatus)>> {
+) -> punctual::Result<Option<(UnsubscribeLink, LinkConsent)>> {
     let store = app.engine.store();
     let Some(link) = store.link_secret().await?.open(&follower.token) else { return Ok(None) };
     let standing = match action {
@@ -98,11 +98,11 @@ async fn follow(
     Ok(standing.map(|standing| (link, standing)))
 }
 
-fn rendered(link: &UnsubscribeLink, standing: &LinkStatus, reader: &Reader, action: LinkAction) -> String {
+fn rendered(link: &UnsubscribeLink, standing: &LinkConsent, reader: &Reader, action: LinkAction) -> String {
     let state = match (standing.suppressed, standing.by_link) {
-        (true, by_link) => Stands::Unsubscribed { undo: by_link },
-        (false, _) if action == LinkAction::Undo => Stands::Again,
-        (false, _) => Stands::Subscribed,
+        (true, by_link) => LinkStatus::Unsubscribed { undo: by_link },
+        (false, _) if action == LinkAction::Undo => LinkStatus::Again,
+        (false, _) => LinkStatus::Subscribed,
     };
     let locale = standing.locale.as_deref().or(link.locale.as_deref());
     let about = LinkSubject {

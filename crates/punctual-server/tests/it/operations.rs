@@ -5,7 +5,7 @@ use crate::world::{Base, World, publish};
 use punctual::ClockMode;
 use punctual::base::clock::monotonic;
 use punctual::database::migrate::SCHEMA_VERSION;
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::engine::Builder;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
 use punctual_server::app::AppSettings;

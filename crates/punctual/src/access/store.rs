@@ -1,5 +1,5 @@
 //! The tables of tenants, keys and idempotency records.
 
-pub mod answers;
+pub mod idempotency;
 pub mod keys;
 pub mod tenants;

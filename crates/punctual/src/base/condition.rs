@@ -30,9 +30,9 @@
 
 mod explain;
 mod leaf;
+mod operand;
 mod order;
 mod read;
-mod wanted;
 
 pub use crate::base::condition::explain::{Explanation, Finding};
 

@@ -10,7 +10,7 @@
 use crate::base::duration;
 use crate::base::error::Problems;
 use crate::base::limits;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use serde_json::{Map, Value};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ pub struct Fault {
     #[cfg(feature = "testing")]
     seen: usize,
     #[cfg(feature = "testing")]
-    bug: Option<super::planted::PlantedBug>,
+    bug: Option<super::planted_bugs::PlantedBug>,
     #[cfg(feature = "testing")]
     early: bool,
     #[cfg(feature = "testing")]
@@ -45,7 +45,7 @@ impl Fault {
         Ok(())
     }
 
-    pub(crate) const fn has(&self, bug: super::planted::PlantedBug) -> bool {
+    pub(crate) const fn has(&self, bug: super::planted_bugs::PlantedBug) -> bool {
         matches!(self.bug, Some(planted) if planted as u8 == bug as u8)
     }
 
@@ -57,7 +57,7 @@ impl Fault {
         self.early
     }
 
-    pub(crate) const fn with_bug(self, bug: super::planted::PlantedBug) -> Self {
+    pub(crate) const fn with_bug(self, bug: super::planted_bugs::PlantedBug) -> Self {
         Self { bug: Some(bug), ..self }
     }
 }

@@ -183,7 +183,7 @@ async fn migrate(tx: &mut Tx, wanted: Components) -> Result<MigrationOutcome> {
         }
     }
     if tx.dialect() == Dialect::Postgres {
-        super::wall::raise(tx).await?;
+        super::row_security::raise(tx).await?;
     }
     Ok(MigrationOutcome { before, after: SCHEMA_VERSION, added })
 }

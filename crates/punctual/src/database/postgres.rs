@@ -2,7 +2,7 @@
 //!
 //! A transaction runs in a task of its own: a caller that goes away neither cuts a write in half nor leaves a
 //! connection inside an open transaction. `BEGIN` travels with the first statement, and so does the tenant of
-//! a verb that is for one, for the policies of the tables (`database/wall.rs`). Deadlocks and serialisation
+//! a verb that is for one, for the policies of the tables (`database/row_security.rs`). Deadlocks and serialisation
 //! failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a connection of its own;
 //! they are hints, and a lost connection costs time, never work.
 
@@ -14,9 +14,9 @@ use crate::base::tenant::Tenant;
 use crate::database::components::missing_in_postgres;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::postgres::connect::{at_server, connection};
-use crate::database::postgres::lent::PooledConnection;
+use crate::database::postgres::pooled_connection::PooledConnection;
 use crate::database::tx::{Tx, VerbCall};
 use crate::database::value::{Row, Value};
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -32,9 +32,9 @@ use tokio_postgres::{Config, NoTls};
 mod cells;
 mod connect;
 #[cfg(feature = "testing")]
-pub mod direct;
-mod lent;
+pub mod direct_connection;
 pub mod listen;
+mod pooled_connection;
 mod role;
 
 pub(crate) use cells::{int, ints, text};
@@ -294,7 +294,7 @@ impl PostgresTx {
     /// A planted bug: the caller has been answered already.
     #[cfg(feature = "testing")]
     async fn commit_late(self) {
-        tokio::time::sleep(super::planted::LATE).await;
+        tokio::time::sleep(super::planted_bugs::LATE).await;
         self.commit().await.ok();
     }
 

@@ -1,7 +1,7 @@
 //! Building an engine.
 
+mod channels;
 mod check;
-mod given;
 mod schema;
 
 use crate::base::breaker::BreakerSettings;
@@ -23,7 +23,7 @@ use crate::delivery::run::executors;
 use crate::delivery::run::kinds::EntryKinds;
 use crate::delivery::run::sandbox::Sandbox;
 use crate::delivery::run::templates::TemplateCache;
-use crate::engine::build::given::ConfiguredChannels;
+use crate::engine::build::channels::ConfiguredChannels;
 use crate::engine::{Engine, Inner, Loops};
 use crate::flow::run::event_kinds::EventKinds;
 use crate::jobs::rules::job::NewJob;
@@ -78,7 +78,7 @@ pub struct Builder {
     #[cfg(feature = "testing")]
     store: Option<Store>,
     #[cfg(feature = "testing")]
-    bug: Option<crate::database::planted::PlantedBug>,
+    bug: Option<crate::database::planted_bugs::PlantedBug>,
 }
 
 impl Builder {
@@ -327,7 +327,7 @@ impl Builder {
     /// Plants a bug in this engine, to see whether a test catches it.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub const fn plant(mut self, bug: crate::database::planted::PlantedBug) -> Self {
+    pub const fn plant(mut self, bug: crate::database::planted_bugs::PlantedBug) -> Self {
         self.bug = Some(bug);
         self
     }

@@ -4,7 +4,7 @@ use crate::base::document::quote;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::name::check_name;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use crate::base::tenant::Tenant;
 use crate::database::tx::VerbFuture;
 use crate::engine::Engine;

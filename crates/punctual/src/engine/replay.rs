@@ -19,7 +19,7 @@ use crate::flow::store::entries::history::ChangeAuthor;
 use crate::notification::rules::notification::{EventToPlan, NotificationPlan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
 use crate::survey::run::events::foretell_event;
-use crate::survey::run::ingest::foretold::{PreviewedEvent, PreviewedInstance};
+use crate::survey::run::ingest::preview::{PreviewedEvent, PreviewedInstance};
 use std::sync::Arc;
 
 /// The preview of an event.

@@ -58,12 +58,12 @@ pub enum Param {
 /// Messages of one tenant that are to be enqueued: checked, but not written yet.
 ///
 /// ```
-/// use punctual::outbox::{Enqueue, Param};
+/// use punctual::outbox::{EnqueueBatch, Param};
 /// use punctual::database::dialect::Dialect;
 /// use punctual::{NewMessage, Tenant};
 ///
 /// let message = NewMessage::new("orders", "order.placed", r#"{"order": 7}"#);
-/// let enqueue = Enqueue::new(Tenant::DEFAULT, &[message])?;
+/// let enqueue = EnqueueBatch::new(Tenant::DEFAULT, &[message])?;
 /// for statement in enqueue.statements(Dialect::Postgres) {
 ///     for param in &statement.params {
 ///         match param {

@@ -1,9 +1,9 @@
 //! The tables of the queue: messages, lanes, work, claims, dead letters, subscriptions, timers, inbox.
 
 pub mod claims;
-pub mod company;
 pub mod dead_letters;
 pub mod dispatches;
+pub mod group_commit;
 pub mod inbox;
 pub mod interest;
 pub mod journal;
@@ -16,4 +16,4 @@ pub mod sequences;
 pub mod settle;
 pub mod subscriptions;
 pub mod timers;
-pub mod waiting;
+pub mod waiting_work;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "postgres")]
-use crate::database::postgres::direct::DirectConnection;
+use crate::database::postgres::direct_connection::DirectConnection;
 #[cfg(feature = "sqlite")]
 use crate::database::sqlite::direct as sqlite;
 #[cfg(feature = "postgres")]

@@ -1,7 +1,7 @@
 //! First answers to requests with an Idempotency-Key.
 
 use crate::bench::{Bench, TENANT, seconds};
-use punctual::access::store::answers::IdempotencyStatus;
+use punctual::access::store::idempotency::IdempotencyStatus;
 use punctual::access::store::tenants::NewTenant;
 use tokio::task::JoinSet;
 

@@ -12,7 +12,7 @@ use crate::invitation::{ingest, publish, survey, visit};
 use crate::notification::{KIND, TOPIC, booking, define, template};
 use crate::poison::{Notes, Worker};
 use punctual::base::clock::{host_now, monotonic};
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::flow::rules::entry::EntryKind;
 use punctual::testing::Backend;

@@ -5,7 +5,7 @@ use crate::bench::author;
 use crate::bench::{Bench, TENANT, seconds};
 use punctual::LaneId;
 use punctual::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
-use punctual::delivery::rules::room::SendCapacity;
+use punctual::delivery::rules::send_capacity::SendCapacity;
 use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::run::channel::SendFuture;
 use punctual::delivery::store::deliveries::begin::BeginRequest;

@@ -7,7 +7,7 @@ use crate::invitation::{
     BegunSends, begin_sends, due_takes, engine, entry, ingest, invite, publish, survey, visit, was_sent,
 };
 use punctual::base::id::LaneId;
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::delivery::store::deliveries::delivery::DeliverySettlement;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{IngestOutcome, SubmitOutcome};

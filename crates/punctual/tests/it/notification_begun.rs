@@ -7,7 +7,7 @@ use punctual::Token;
 use punctual::base::id::DeliveryId;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
 use punctual::delivery::rules::delivery::PlannedDelivery;
-use punctual::delivery::rules::room::SendCapacity;
+use punctual::delivery::rules::send_capacity::SendCapacity;
 use punctual::delivery::rules::send_terms::SendTerms;
 use punctual::delivery::store::deliveries::begin::BeginRequest;
 use punctual::delivery::store::deliveries::delivery::{DeliveryOutcome, DueDelivery};

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, TENANT, abandon, fail, message, seconds};
 use crate::notification;
-use punctual::access::store::answers::IdempotencyStatus;
+use punctual::access::store::idempotency::IdempotencyStatus;
 use punctual::base::limits;
 use punctual::operate::run::prune::{Pruner, RetentionSettings};
 use punctual::queue::rules::attempt::Retry;

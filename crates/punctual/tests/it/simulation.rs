@@ -28,7 +28,7 @@ mod world;
 
 use faults::{Counts, Kind};
 use play::{Report, play};
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

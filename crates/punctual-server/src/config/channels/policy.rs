@@ -5,7 +5,7 @@ use super::ChannelTables;
 use punctual::base::backoff::Backoff;
 use punctual::base::duration;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
-use punctual::base::nearest::hint;
+use punctual::base::suggestion::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY, UnknownOutcomePolicy};
 use punctual::flow::rules::entry::failure;
 use punctual::queue::rules::attempt::RetryPolicy;

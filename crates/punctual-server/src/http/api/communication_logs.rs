@@ -7,7 +7,7 @@ use crate::http::error::ApiResult;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use punctual::base::masked::masked;
+use punctual::base::redaction::masked;
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::template::choose::{is_named, word_of};
 use punctual::delivery::store::deliveries::log::{

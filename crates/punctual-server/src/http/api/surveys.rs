@@ -5,7 +5,7 @@ mod results;
 mod send;
 
 pub use comments::comments;
-pub use results::{ResultsView as ShownResults, export, results, shown as shown_results};
+pub use results::{ResultsView, export, results, shown as shown_results};
 pub use send::send;
 
 use super::IdPath;

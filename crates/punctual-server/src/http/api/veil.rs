@@ -5,7 +5,7 @@
 use super::raw;
 use crate::auth::Caller;
 use punctual::access::store::keys::Role;
-use punctual::base::masked::masked;
+use punctual::base::redaction::masked;
 use punctual::delivery::rules::consent::address::normal;
 use serde_json::value::RawValue;
 

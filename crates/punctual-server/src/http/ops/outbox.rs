@@ -12,7 +12,7 @@ use axum::extract::State;
 use outlook::ReplayPreviewView;
 use punctual::base::limits;
 use punctual::base::name::check_name;
-use punctual::operate::store::outbox::failed::FailedMessage;
+use punctual::operate::store::outbox::failed_messages::FailedMessage;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};

@@ -6,7 +6,7 @@ use crate::base::document::{join, kind, quote};
 use crate::base::error::Problems;
 use crate::base::facts;
 use crate::base::limits;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use serde_json::{Map, Value};
 
 const GROUPS: [&str; 3] = ["all", "any", "not"];

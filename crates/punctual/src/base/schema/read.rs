@@ -3,8 +3,8 @@
 use crate::base::document::{DocumentList, DocumentObject, kind, quote, text};
 use crate::base::error::Problems;
 use crate::base::limits;
-use crate::base::nearest::hint;
 use crate::base::schema::{AdditionalProperties, Bound, Format, Node, Range, Type};
+use crate::base::suggestion::hint;
 use regex_lite::RegexBuilder;
 use serde_json::{Number, Value};
 

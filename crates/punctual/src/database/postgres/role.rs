@@ -1,6 +1,6 @@
 //! The settings and checks of a new connection: how long it may be silent, that it does not compile
 //! statements (ours are short, and a page of the outbox took forty times as long with it), and whether it can
-//! become the role of tenants' verbs (`database/wall.rs`). All in one round trip.
+//! become the role of tenants' verbs (`database/row_security.rs`). All in one round trip.
 
 use crate::base::rehearsal::hastened;
 use crate::database::postgres::{CONNECT_PATIENCE, SILENCE_MAX};

@@ -8,7 +8,7 @@
 
 use crate::base::clock::monotonic;
 use crate::base::error::{Error, ErrorSource, Result};
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::sqlite::{BUSY_PATIENCE, SqliteTx, trouble};
 use crate::database::tx::{Tx, TxFuture, VerbCall};
 use rusqlite::ErrorCode;

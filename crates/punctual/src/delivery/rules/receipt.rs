@@ -10,7 +10,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::digest;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
-use crate::base::masked::masked;
+use crate::base::redaction::masked;
 use crate::delivery::rules::consent::SuppressionReason;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use std::time::Duration;

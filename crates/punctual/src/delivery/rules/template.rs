@@ -16,7 +16,7 @@ pub mod definition;
 pub mod event_type;
 mod filter;
 mod forms;
-mod known;
+mod known_names;
 mod parse;
 pub mod provider;
 pub mod review;
@@ -26,7 +26,7 @@ pub mod values;
 
 pub use crate::delivery::rules::template::choose::TemplateQuery;
 pub use crate::delivery::rules::template::definition::{TemplateDefinition, TemplateScope};
-pub use crate::delivery::rules::template::known::KnownNames;
+pub use crate::delivery::rules::template::known_names::KnownNames;
 pub use crate::delivery::rules::template::parse::TemplateProblem;
 pub use crate::delivery::rules::template::provider::ProviderTemplate;
 pub use crate::delivery::rules::template::set::{MessageTemplate, TemplateSet};
@@ -60,11 +60,11 @@ pub struct RenderedText {
 /// A text with placeholders, ready to be rendered.
 ///
 /// ```
-/// use punctual::delivery::rules::template::{Target, Template, Values};
-/// let template = Template::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
+/// use punctual::delivery::rules::template::{TextTarget, TextTemplate, Values};
+/// let template = TextTemplate::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
 /// let payload = serde_json::json!({"guest": {"name": "Ada & Co"}});
 /// let values = Values::default().given("link", "https://example.org").under("", &payload);
-/// let made = template.render(&values, Target::Html, "en");
+/// let made = template.render(&values, TextTarget::Html, "en");
 /// assert_eq!(made.text, "Hello Ada &amp; Co, see https://example.org");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

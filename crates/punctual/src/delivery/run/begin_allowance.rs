@@ -1,6 +1,6 @@
 //! Which deliveries may be begun as they are written.
 
-use crate::delivery::rules::room::SendCapacity;
+use crate::delivery::rules::send_capacity::SendCapacity;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::store::deliveries::begin::BeginRequest;
 use crate::queue::rules::purpose::Purpose;

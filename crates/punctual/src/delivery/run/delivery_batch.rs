@@ -21,11 +21,11 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, Token};
 use crate::base::limits::{SEND_TIMEOUT, SEND_WINDOW};
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::delivery::run::channel::{
     AcceptedMessage, Channel, ChannelResult, RenderedMessage, SendError, SendFuture,
 };
-use crate::delivery::run::channel_limiter::{ChannelReply as PermitEnd, LimiterDecision, SendPermit};
+use crate::delivery::run::channel_limiter::{ChannelReply, LimiterDecision, SendPermit};
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
 use crate::delivery::run::kinds::{Planner, RenderOutcome, Renderer};
 use crate::delivery::run::send_outcome::{TryAnswer, doubted, no_channel};
@@ -381,7 +381,7 @@ impl DeliveryBatch {
             probe: permit.is_probe(),
             now: self.now(),
         };
-        permit.settle(answer.now, if answered { PermitEnd::Answered } else { PermitEnd::Failed });
+        permit.settle(answer.now, if answered { ChannelReply::Answered } else { ChannelReply::Failed });
         let policy = self.context.policy(&due.delivery.channel);
         let fallback = || renderer.fallback(&self.context, &due.delivery);
         let outcome = answer.ending(&due, policy, fallback);

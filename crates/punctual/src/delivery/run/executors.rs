@@ -1,8 +1,8 @@
 //! The executors of the pipeline, each in a file of its own.
 
 mod advance;
+mod advances_in_progress;
 mod expire;
-mod in_hand;
 mod plan;
 mod send;
 

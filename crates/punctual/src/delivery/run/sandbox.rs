@@ -30,12 +30,12 @@ const MESSAGE_BYTES: usize = 512;
 /// Keeps messages in the memory of the process. Clones share them.
 ///
 /// ```
-/// # use punctual::delivery::run::sandbox::{Sandbox, Wanted};
-/// # use punctual::delivery::rules::script::{Script, Step};
+/// # use punctual::delivery::run::sandbox::{Sandbox, SandboxFilter};
+/// # use punctual::delivery::rules::script::{Script, ScriptStep};
 /// let sandbox = Sandbox::new().also("whatsapp:default");
 /// assert!(sandbox.takes("memory:anything") && sandbox.takes("whatsapp:default"));
-/// sandbox.script("memory:anything", Script::new([Step::Permanent { error: None }])).unwrap();
-/// assert_eq!(sandbox.count(&Wanted::default()), 0);
+/// sandbox.script("memory:anything", Script::new([ScriptStep::Permanent { error: None }])).unwrap();
+/// assert_eq!(sandbox.count(&SandboxFilter::default()), 0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sandbox {

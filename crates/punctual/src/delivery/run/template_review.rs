@@ -2,7 +2,7 @@
 
 use crate::base::document::quote;
 use crate::base::error::Problems;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::review::review;
 use crate::delivery::rules::template::{KnownNames, MessageTemplate};

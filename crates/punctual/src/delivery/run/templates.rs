@@ -17,7 +17,7 @@ use crate::base::zone::Zone;
 use crate::database::store::Store;
 use crate::delivery::rules::template::{MessageTemplate, TemplateDefinition, TemplateSet};
 use crate::delivery::store::templates::{ActiveTemplates, StoredTemplate};
-use crate::flow::run::keeper::CachedByStamp;
+use crate::flow::run::cached_by_stamp::CachedByStamp;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

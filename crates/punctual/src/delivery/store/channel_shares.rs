@@ -4,7 +4,7 @@
 //! ago. The row without a holder is the lock of its channel. Rows belong to no tenant, as channels do not.
 
 use crate::base::error::Result;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};

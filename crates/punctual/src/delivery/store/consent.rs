@@ -10,7 +10,7 @@ mod links;
 mod preferences;
 pub(crate) mod suppressions;
 
-pub use crate::delivery::store::consent::links::LinkStatus;
+pub use crate::delivery::store::consent::links::LinkConsent;
 pub use crate::delivery::store::consent::preferences::{StoredDocument, StoredPreferences, StoredSettings};
 pub use crate::delivery::store::consent::suppressions::{
     LiftOutcome, NewSuppression, Suppression, SuppressionFilter,

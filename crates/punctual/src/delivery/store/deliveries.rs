@@ -14,22 +14,22 @@
 pub mod begin;
 pub mod claim;
 pub mod delivery;
+mod delivery_hook;
 pub mod duplicates;
 pub(crate) mod in_flight;
 pub(crate) mod key;
-pub(crate) mod known;
+pub(crate) mod known_deliveries;
 pub mod log;
 pub(crate) mod new_deliveries;
 mod own_queue;
 pub mod planned_events;
 pub(crate) mod prune;
-mod reaped;
 pub mod schedule;
 mod sent;
 pub(crate) mod settle;
 pub mod source_events;
 
-pub(crate) use crate::delivery::store::deliveries::reaped::DeliveryHook;
+pub(crate) use crate::delivery::store::deliveries::delivery_hook::DeliveryHook;
 
 /// The lane of a topic's events for the flows.
 pub(crate) const FLOWS_LANE: &str = "/flows";

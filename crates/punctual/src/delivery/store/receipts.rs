@@ -14,7 +14,7 @@
 //! A receipt about an address alone (a STOP) applies to every tenant that has written to the address by one
 //! of these channels; if none has, to the only tenant that uses the channels, if there is just one.
 
-pub mod early;
+pub mod early_receipts;
 mod find;
 
 use crate::base::clock::Timestamp;
@@ -123,7 +123,7 @@ struct ReceiptChanges<'a> {
 async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutcome> {
     let now = tx.now().await?;
     // Before the look for messages: see the top of this file.
-    let may_come = early::may_come(tx).await?;
+    let may_come = early_receipts::may_come(tx).await?;
     let mut found = find::found(tx, &prepared.batch).await?;
     let source = format!("receipts:{}", prepared.batch.provider);
     let (outcome, changes, given_up) = (ReceiptOutcome::default(), BTreeMap::new(), Vec::new());
@@ -137,7 +137,7 @@ async fn record(tx: &mut Tx, prepared: &PreparedReceipts) -> Result<ReceiptOutco
         }
     }
     session.finish(tx).await?;
-    let unmatched = early::keep(tx, prepared, &missing, may_come, now).await?;
+    let unmatched = early_receipts::keep(tx, prepared, &missing, may_come, now).await?;
     session.outcome.waiting = missing.len() - unmatched.len();
     for receipt in unmatched {
         session.record_for_address(tx, receipt).await?;

@@ -11,7 +11,7 @@ use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::queue::rules::message::Entity;
 use crate::survey::rules::candidate::Candidate;
-use crate::survey::rules::candidate::reached::{DescribedRecipients, reader};
+use crate::survey::rules::candidate::recipients::{DescribedRecipients, reader};
 use serde_json::Value;
 
 /// The facts of one candidate.

@@ -7,7 +7,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::run::consent::ClaimRecipients;
@@ -15,7 +15,7 @@ use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_gate::GateDecision;
 use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::entry::state::EntryState;
-use crate::survey::rules::candidate::reached::recipient_at;
+use crate::survey::rules::candidate::recipients::recipient_at;
 use crate::survey::rules::invitation;
 use std::time::Duration;
 

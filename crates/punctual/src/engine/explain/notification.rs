@@ -13,7 +13,7 @@ use crate::delivery::rules::template::choose::TemplateVerdict;
 use crate::delivery::run::kinds::EventPlan;
 use crate::delivery::run::source_events::ParsedSourceEvent;
 use crate::delivery::store::deliveries::NO_RECIPIENT;
-use crate::delivery::store::deliveries::known::{KnownDeliveries, KnownEntry};
+use crate::delivery::store::deliveries::known_deliveries::{KnownDeliveries, KnownEntry};
 use crate::delivery::store::deliveries::planned_events::PlannedEntry;
 use crate::delivery::store::deliveries::source_events::NotificationCause;
 use crate::engine::Engine;

@@ -9,7 +9,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::flow::rules::event_kind::EventKind;
-use crate::flow::run::keeper::CachedByStamp;
+use crate::flow::run::cached_by_stamp::CachedByStamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;

@@ -33,16 +33,16 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// ```no_run
 /// # async fn example(engine: punctual::Engine) -> Result<(), punctual::Error> {
 /// use punctual::Tenant;
-/// use punctual::jobs::run::lease::Attempt;
+/// use punctual::jobs::run::lease::CandidateOutcome;
 /// use std::time::Duration;
 ///
 /// let report = engine.lease(Tenant::DEFAULT, "nightly-report").duration(Duration::from_secs(60));
 /// match report.try_acquire().await? {
-///     Attempt::Acquired(guard) => {
+///     CandidateOutcome::Acquired(guard) => {
 ///         guard.while_held(async { /* what only one may do at a time */ }).await?;
 ///         guard.release().await?;
 ///     }
-///     Attempt::Held(by) => println!("{} is at it until {}", by.owner, by.expires_at),
+///     CandidateOutcome::Held(by) => println!("{} is at it until {}", by.owner, by.expires_at),
 /// }
 /// # Ok(())
 /// # }

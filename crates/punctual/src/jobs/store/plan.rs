@@ -7,7 +7,7 @@
 
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;

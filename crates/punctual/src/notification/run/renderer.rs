@@ -5,7 +5,7 @@
 //! with the reason; one that is only held back is due again later, and no try is counted.
 //!
 //! The recipient of a delivery is found again by its address, not by the place in a list when it was planned
-//! (`delivery/rules/people.rs`); for a recipient who is not in the event any more, the
+//! (`delivery/rules/event_recipients.rs`); for a recipient who is not in the event any more, the
 //! stored identity is used.
 
 use crate::base::clock::Timestamp;
@@ -14,8 +14,8 @@ use crate::base::id::{DeliveryId, EntryId};
 use crate::delivery::rules::address::address_for;
 use crate::delivery::rules::consent::ConsentQuestion;
 use crate::delivery::rules::delivery::{PlannedDelivery, RecipientIdentity};
+use crate::delivery::rules::event_recipients::EventRecipients;
 use crate::delivery::rules::event_values::EventValues;
-use crate::delivery::rules::people::EventRecipients;
 use crate::delivery::rules::template::{MessageTemplate, TemplateSet};
 use crate::delivery::run::channel::RenderedMessage;
 use crate::delivery::run::channel::is_worded_for;

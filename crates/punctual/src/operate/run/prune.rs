@@ -3,7 +3,7 @@
 use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::operate::store::prune::EntryRetention;
 use crate::queue::run::loop_health::LoopBody;

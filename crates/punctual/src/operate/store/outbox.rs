@@ -19,7 +19,7 @@
 //!
 //! The time of processing is known from the claim, for as long as claims are kept.
 
-pub mod failed;
+pub mod failed_messages;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -33,7 +33,7 @@ use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::Entity;
 use crate::queue::store::settle::read_items;
 use crate::queue::store::timers::in_flight;
-use crate::queue::store::waiting::{something_waits, waits_in_a_lane};
+use crate::queue::store::waiting_work::{something_waits, waits_in_a_lane};
 use std::collections::HashMap;
 
 /// The status of a message.

@@ -18,7 +18,7 @@ use crate::delivery::store::deliveries::key as delivery_keys;
 use crate::delivery::store::deliveries::prune::prune_deliveries;
 use crate::flow::store::entries;
 use crate::flow::store::entries::prune::{find_old, prune_traces};
-use crate::queue::store::waiting::something_waits;
+use crate::queue::store::waiting_work::something_waits;
 use crate::survey::store::prune::prune_answers;
 use std::time::Duration;
 

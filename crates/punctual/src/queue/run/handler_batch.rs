@@ -11,7 +11,7 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::random;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::queue::rules::attempt::Retry;
 use crate::queue::run::context::BatchGuard;
 use crate::queue::run::gauge;

@@ -12,7 +12,7 @@ use crate::base::clock::{Monotonic, Timestamp, monotonic};
 use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::limits::{CLAIM_ITEMS_MAX, POLL_MIN};
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::queue::rules::share::{self, DueLane, LaneQuota};
 use crate::queue::run::context::WorkerContext;
 use crate::queue::run::database_clock::DatabaseClock;

@@ -9,16 +9,16 @@
 //! Not promised: that a claim was really received by its claimer. If the answer is lost,
 //! the lease runs out and [`super::reap`] brings the items back.
 
+mod payload_size;
 #[cfg(feature = "postgres")]
-mod at_once;
-mod heft;
+mod single_statement;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::base::name::check_name;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -141,7 +141,7 @@ impl Store {
     /// As [`Store::claim`].
     pub fn claim_within(&self, wish: ClaimRequest, bytes_max: Option<usize>) -> VerbFuture<'_, ClaimedBatch> {
         VerbFuture::new(async move {
-            let bytes_max = bytes_max.filter(|most| heft::may_exceed(&wish.takes, *most));
+            let bytes_max = bytes_max.filter(|most| payload_size::may_exceed(&wish.takes, *most));
             wish.check()?;
             if wish.takes.is_empty() {
                 return Ok(ClaimedBatch::default());
@@ -217,7 +217,7 @@ async fn claim_work(
     let mut catch = ClaimedBatch { now: Some(now), ..ClaimedBatch::default() };
     if let Some(most) = bytes_max {
         // Before the heads of sequences are sorted out: what goes back is neither head nor follower.
-        (taken, catch.is_cut) = heft::give_back_beyond(tx, taken, most).await?;
+        (taken, catch.is_cut) = payload_size::give_back_beyond(tx, taken, most).await?;
     }
     catch.count(&taken);
     let taken = super::sequences::keep_heads(tx, taken, |t| &t.item, |t| t.due_at).await?;

@@ -6,7 +6,7 @@
 //! admitted once per (tenant, source, id).
 
 pub(crate) mod addressed;
-mod admitted;
+mod admission;
 pub(crate) mod facts;
 mod parts;
 
@@ -17,13 +17,13 @@ use crate::base::error::{Problem, Problems, Result};
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
-use crate::queue::store::messages::admitted::{ADMITTED, admit, read_duplicate};
+use crate::queue::store::messages::admission::{ADMITTED, admit, read_duplicate};
 use crate::queue::store::messages::parts::parts;
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId};
-use crate::database::planted::PlantedBug;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;

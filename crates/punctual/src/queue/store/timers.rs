@@ -23,7 +23,7 @@ use crate::queue::rules::message::Message;
 use crate::queue::rules::timer::{TimerProgress, TimerStatus};
 use crate::queue::store::messages::{message_columns, read_message};
 use crate::queue::store::settle::read_items;
-use crate::queue::store::waiting::something_waits;
+use crate::queue::store::waiting_work::something_waits;
 use std::collections::{HashMap, HashSet};
 
 /// The time at which a message `m` is due by itself: as it was moved, as it was given, or

@@ -12,13 +12,13 @@
 //!
 //! An empty text, an empty list and null are no answer.
 
+mod problem;
 mod read;
-mod wrong;
 
-pub use crate::survey::rules::answers::wrong::{AnswerProblem, AnswersError};
+pub use crate::survey::rules::answers::problem::{AnswerProblem, AnswersError};
 
 use crate::base::facts::Facts;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use crate::survey::rules::survey::{Question, Survey};
 use serde_json::{Map, Value};
 

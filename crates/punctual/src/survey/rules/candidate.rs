@@ -7,7 +7,7 @@
 //! An item of an ingest call names one address. An event that came by a topic names people, who may have
 //! several addresses: [`reached`] makes a recipient of each.
 
-pub mod reached;
+pub mod recipients;
 
 use crate::base::clock::Timestamp;
 use crate::base::document::{DocumentObject, kind};

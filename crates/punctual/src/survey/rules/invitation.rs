@@ -6,7 +6,7 @@
 //! the tenant has by then.
 //! Pure and cheap: a choice among what is compiled, and the values that it names.
 
-mod own_words;
+mod own_texts;
 
 use crate::base::error::Problem;
 use crate::base::id::{FlowId, TemplateId};
@@ -23,7 +23,7 @@ use crate::delivery::rules::template::{
 };
 use crate::flow::rules::event_kind::EventKind;
 use crate::queue::rules::message::Entity;
-use crate::survey::rules::invitation::own_words::OwnWords;
+use crate::survey::rules::invitation::own_texts::OwnWords;
 use std::sync::LazyLock;
 
 /// The event type of templates for invitations and reminders.
@@ -269,7 +269,7 @@ static OWN: LazyLock<Vec<OwnTemplates>> = LazyLock::new(|| {
         invitation: texts(words.invitation),
         reminder: texts(words.reminder),
     };
-    own_words::ALL.iter().map(parse).collect()
+    own_texts::ALL.iter().map(parse).collect()
 });
 
 fn by_ourselves(own: &OwnTemplates, invitation: &Invitation<'_>, tag: &str) -> InvitationText {

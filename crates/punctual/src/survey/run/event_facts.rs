@@ -19,7 +19,7 @@ use crate::flow::rules::event_kind::{CancelReason, EventKind, Recipient};
 use crate::flow::run::entity_states::EntityStates;
 use crate::flow::run::event_kinds::EventKindSet;
 use crate::queue::rules::message::Entity;
-use crate::survey::rules::candidate::reached::DescribedRecipients;
+use crate::survey::rules::candidate::recipients::DescribedRecipients;
 use crate::survey::rules::invitation;
 use crate::survey::store::instance::SurveyInstance;
 use serde_json::Value;

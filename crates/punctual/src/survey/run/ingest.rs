@@ -9,8 +9,8 @@
 //! Events of several kinds come in lots: all that they begin is written first, and then they stop what they
 //! stop, save what an event that came after them has just begun.
 
-pub mod foretold;
-mod matched;
+mod matching;
+pub mod preview;
 
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::FlowId;
@@ -26,7 +26,7 @@ use crate::survey::rules::candidate::Candidate;
 use crate::survey::rules::invitation;
 use crate::survey::rules::survey::Trigger;
 use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
-use crate::survey::run::ingest::matched::{MatchedBatch, StopKeys, TriggerSelection};
+use crate::survey::run::ingest::matching::{MatchedBatch, StopKeys, TriggerSelection};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::admit::{AdmitOutcome, InstanceOutcome, NewInstance};
 use crate::survey::store::visits::StopRequest;
@@ -276,7 +276,7 @@ async fn foretell_chosen(
     let offered = surveys.cache.current(&surveys.store, tenant).await?;
     let Some(place) = offered.find(chosen.flow, &chosen.trigger_id) else { return Ok(None) };
     let batch = MatchedBatch::matched(items, &offered, TriggerSelection::Chosen(place), usize::MAX);
-    let made = foretold(surveys, tenant, &batch).await?;
+    let made = preview_entries(surveys, tenant, &batch).await?;
     let mut report = batch.report(&made, &offered);
     foretell_refusals(surveys, tenant, &offered.at(place).2.channel, items, &mut report).await?;
     Ok(Some(report))
@@ -350,7 +350,7 @@ async fn admit(
 }
 
 /// Previews the outcome of writing a batch.
-async fn foretold(
+async fn preview_entries(
     surveys: &SurveyKind,
     tenant: Tenant,
     batch: &MatchedBatch,

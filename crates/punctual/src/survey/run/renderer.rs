@@ -22,7 +22,7 @@ use crate::delivery::store::entries::step::EntryContext;
 use crate::flow::rules::event_kind::Recipient;
 use crate::flow::store::entries::Entry;
 use crate::queue::run::executor::BoxFuture;
-use crate::survey::rules::candidate::reached::{reader, recipient_at};
+use crate::survey::rules::candidate::recipients::{reader, recipient_at};
 use crate::survey::rules::invitation::{self, Invitation, InvitationWords};
 use crate::survey::run::definition_cache::LoadedSurvey;
 use crate::survey::run::event_facts::{EventFacts, PlannedInstance};

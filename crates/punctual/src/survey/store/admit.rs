@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::template::event_type::SURVEY_INVITATION;

@@ -3,7 +3,7 @@
 use super::disk::SmallDisk;
 use super::injector::Injection;
 use super::tally::Tally;
-use punctual::database::postgres::direct::DirectConnection;
+use punctual::database::postgres::direct_connection::DirectConnection;
 use punctual::testing::cluster::{Cluster, ClusterOptions};
 use punctual::testing::place::TestDatabase;
 

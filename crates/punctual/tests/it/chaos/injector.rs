@@ -3,7 +3,7 @@
 use super::dice;
 use super::proxy::Link;
 use super::world::World;
-use punctual::database::points::CrashPoint;
+use punctual::database::crash_points::CrashPoint;
 use punctual::testing::Backend;
 use punctual::testing::cluster::ShutdownMode;
 use std::time::Duration;

@@ -15,10 +15,10 @@ use crate::poison::{Notes, Worker};
 use punctual::base::backoff::Backoff;
 use punctual::base::clock::monotonic;
 use punctual::base::id::EntryId;
-use punctual::database::planted::PlantedBug;
-use punctual::database::points;
-use punctual::database::points::CrashPoint;
-use punctual::database::postgres::direct::DirectConnection;
+use punctual::database::crash_points;
+use punctual::database::crash_points::CrashPoint;
+use punctual::database::planted_bugs::PlantedBug;
+use punctual::database::postgres::direct_connection::DirectConnection;
 use punctual::delivery::rules::channel::ChannelPolicy;
 use punctual::delivery::store::entries::actions::{ActionOutcome, EntryAction};
 use punctual::engine::{IngestOutcome, IngestRequest, SubmitOutcome};
@@ -144,7 +144,7 @@ async fn obey(engine: &Engine, book: &Book) {
     });
     while let Some(line) = told.recv().await {
         match line.split_once(' ') {
-            Some(("point", trap)) => points::arm(trap).unwrap(),
+            Some(("point", trap)) => crash_points::arm(trap).unwrap(),
             _ => {
                 let ticked = engine.tick(BATCH).await.unwrap();
                 book.note(&format!("ticked {} {}", ticked.sent, ticked.failed));

@@ -6,8 +6,8 @@ use super::checker::{self, Promise};
 use super::injector::Injection;
 use super::operation::Operation;
 use super::world::{Plan, Setup, World};
-use punctual::database::planted::PlantedBug;
-use punctual::database::points::CrashPoint;
+use punctual::database::crash_points::CrashPoint;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::testing::Backend;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use punctual::base::id::EntryId;
 use punctual::database::store::Store;
 use punctual::delivery::store::deliveries::log::LoggedDelivery;
 use punctual::flow::rules::entry::EntryKind;
-use punctual::flow::rules::entry::log::{AttemptOutcome as LineOutcome, DeliveryLine};
+use punctual::flow::rules::entry::log::{AttemptOutcome, DeliveryLine};
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::queue::rules::claim;
 use punctual::testing::Backend;
@@ -135,9 +135,9 @@ fn sends(lines: Vec<DeliveryLine>) -> BTreeMap<u32, Vec<Try>> {
     let mut sends: BTreeMap<u32, Vec<Try>> = BTreeMap::new();
     for line in lines {
         let outcome = match line.status {
-            LineOutcome::Delivered => Outcome::Sent,
-            LineOutcome::Unknown => Outcome::Unsure,
-            LineOutcome::Failed | LineOutcome::NoChannel => Outcome::NotSent,
+            AttemptOutcome::Delivered => Outcome::Sent,
+            AttemptOutcome::Unknown => Outcome::Unsure,
+            AttemptOutcome::Failed | AttemptOutcome::NoChannel => Outcome::NotSent,
         };
         let tried = Try { outcome, reason: line.error, at: line.sent_at.as_micros() };
         sends.entry(line.attempt).or_default().push(tried);

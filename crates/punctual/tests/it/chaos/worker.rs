@@ -13,8 +13,8 @@ use crate::bench::TENANT;
 use punctual::base::clock::{Timestamp, host_now};
 use punctual::base::id::LaneId;
 use punctual::base::rehearsal;
-use punctual::database::planted::PlantedBug;
-use punctual::database::points;
+use punctual::database::crash_points;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::database::store::Store;
 use punctual::engine::Builder;
 use punctual::queue::rules::share::LaneQuota;
@@ -222,7 +222,7 @@ async fn obey(hired: Arc<Hired>, engine: Engine) {
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match word {
             "sync" => hired.pen.note(&Event::Synced { n: rest.parse().unwrap() }),
-            "point" => points::arm(rest).unwrap(),
+            "point" => crash_points::arm(rest).unwrap(),
             "beside" => go_beside(&hired, &engine, beside::Deliveries::read(rest)),
             "commits" => hired.fail_commits(),
             "disk" => fill_disk(&hired, &engine, rest == "full").await,

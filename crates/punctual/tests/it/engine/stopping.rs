@@ -3,7 +3,7 @@
 use super::{DEAD_LETTERS, Ear, Live, OPEN_CLAIMS, SOON, WORK};
 use super::{ear, enqueue, enqueue_one, numbered, queue, start, stop, telling};
 use punctual::base::clock::monotonic;
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::{Engine, HandlerResult, Work};
 use std::collections::BTreeSet;
 use std::sync::Arc;

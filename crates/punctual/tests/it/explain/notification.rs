@@ -10,7 +10,7 @@ use crate::bench::{Bench, TENANT, author};
 use crate::invitation::{self, DAY, publish, survey};
 use crate::mutation::Dice;
 use crate::notification::{KIND, TOPIC, inbox, prefer, script, tick};
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::delivery::rules::consent::{ConsentScope, SuppressionReason};
 use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::delivery::run::sandbox::SandboxFilter;

@@ -8,7 +8,7 @@ use super::people::{clerk, person};
 use super::truth::Verdict;
 use super::workload::{Scene, node, publisher, troublemaker, worker};
 use super::world::{Inside, World};
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use super::truth::{Truth, Verdict};
 use punctual::base::clock;
 use punctual::base::clock::Clocks;
 use punctual::base::random;
-use punctual::database::planted::PlantedBug;
+use punctual::database::planted_bugs::PlantedBug;
 use punctual::database::sqlite::simulated::{CallSite, SimulatedDatabase, SimulatedReply};
 use punctual::testing::TemporaryStore;
 use punctual::{Engine, Timestamp};

@@ -10,7 +10,7 @@ use super::{EventDraft, ReadEvents, join};
 use crate::http::error::{ApiResult, RequestFailure};
 use crate::http::input::{Fields, Input};
 use axum::http::HeaderMap;
-use punctual::base::nearest::nearest;
+use punctual::base::suggestion::nearest;
 use punctual::{Entity, NewMessage};
 use serde_json::{Map, Value};
 

@@ -7,8 +7,8 @@ use punctual::Tenant;
 use punctual::delivery::store::entries::preview::PreviewedMessage;
 use punctual::engine::IngestOutcome;
 use punctual::flow::rules::public_id::PublicId;
-use punctual::operate::store::outbox::failed::FailedMessage;
-use punctual::survey::run::ingest::foretold::PreviewedInstance;
+use punctual::operate::store::outbox::failed_messages::FailedMessage;
+use punctual::survey::run::ingest::preview::PreviewedInstance;
 use serde::Serialize;
 use std::collections::HashSet;
 

@@ -4,7 +4,7 @@
 //! ISO 4217 counts fils.
 
 use crate::base::document::quote;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use std::fmt;
 
 /// A currency.

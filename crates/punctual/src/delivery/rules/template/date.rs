@@ -7,7 +7,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::document::quote;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use crate::base::zone::Zone;
 use crate::delivery::rules::template::forms::Forms;
 use jiff::civil::{DateTime, Time, date};

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::locale;
 use crate::base::name::check_name;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use crate::delivery::rules::template::event_type::OwnEventType;
 use crate::delivery::rules::template::provider::ProviderTemplate;
 use crate::delivery::rules::template::{MissingValuePolicy, TextTemplate};

@@ -15,7 +15,7 @@ use crate::base::document::quote;
 use crate::base::facts::check_path;
 use crate::base::limits;
 use crate::base::locale;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use crate::delivery::rules::template::currency::{self, Currency};
 use crate::delivery::rules::template::date::{self, DateFormat};
 use crate::delivery::rules::template::forms::{self, Forms};

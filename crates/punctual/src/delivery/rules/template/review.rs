@@ -5,7 +5,7 @@ use crate::base::document::quote;
 use crate::base::error::Problems;
 use crate::base::id::TemplateId;
 use crate::base::locale;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use crate::delivery::rules::template::KnownNames;
 use crate::delivery::rules::template::choose::kind_of;
 use crate::delivery::rules::template::definition::{CompiledTemplate, KINDS, TemplateDefinition};

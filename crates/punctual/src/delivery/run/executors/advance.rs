@@ -7,7 +7,7 @@ use crate::database::dialect::Dialect;
 use crate::delivery::run::begin_allowance::BeginAllowance;
 use crate::delivery::run::context::DeliveryContext;
 use crate::delivery::run::delivery_batch::{DeliveryBatch, run_batches};
-use crate::delivery::run::executors::in_hand::{AdvanceGuard, AdvancesInProgress};
+use crate::delivery::run::executors::advances_in_progress::{AdvanceGuard, AdvancesInProgress};
 use crate::delivery::store::entries::advance::PeekedEntries;
 use crate::flow::rules::entry::EntryKind;
 use crate::queue::rules::purpose::Purpose;

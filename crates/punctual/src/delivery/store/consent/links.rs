@@ -18,7 +18,7 @@ use crate::delivery::store::consent::{NewSuppression, RecipientPreferences, Supp
 
 /// How things stand for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkStatus {
+pub struct LinkConsent {
     /// Whether what the link is about is not sent.
     pub suppressed: bool,
     /// Whether this link made the suppression, and so can undo it.
@@ -69,7 +69,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn look_at_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
+    pub fn look_at_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkConsent>> {
         self.read(link, |tx, link| Box::pin(look(tx, link)))
     }
 
@@ -77,7 +77,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn follow_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
+    pub fn follow_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkConsent>> {
         self.write(link, |tx, link| Box::pin(follow(tx, link)))
     }
 
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn undo_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkStatus>> {
+    pub fn undo_link(&self, link: UnsubscribeLink) -> VerbFuture<'_, Option<LinkConsent>> {
         self.write(link, |tx, link| Box::pin(undo(tx, link)))
     }
 }
@@ -144,7 +144,7 @@ fn scope(link: &UnsubscribeLink) -> ConsentScope {
     ConsentScope { channel: Some(link.channel.clone()), kind: link.kind.clone() }
 }
 
-async fn follow(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
+async fn follow(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkConsent>> {
     // A deleted tenant has no messages to stop.
     if look(tx, link).await?.is_none() {
         return Ok(None);
@@ -160,7 +160,7 @@ async fn follow(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus
     look(tx, link).await
 }
 
-async fn undo(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
+async fn undo(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkConsent>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
     let own = SuppressionFilter {
@@ -174,14 +174,14 @@ async fn undo(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>>
     look(tx, link).await
 }
 
-async fn look(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkStatus>> {
+async fn look(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkConsent>> {
     let scope = scope(link);
     let (channel, kind) = names(&scope);
     let row = params![link.tenant.id(), &link.address, channel, kind, SuppressionReason::Unsubscribe.word()];
     let Some(row) = tx.first(LOOK, row).await? else { return Ok(None) };
     let wanted: Option<RecipientPreferences> =
         row.maybe_text(1)?.map(|text| document(&text, RecipientPreferences::read)).transpose()?;
-    Ok(Some(LinkStatus {
+    Ok(Some(LinkConsent {
         suppressed: row.flag(2)?,
         by_link: row.flag(3)?,
         tenant: row.text(0)?,

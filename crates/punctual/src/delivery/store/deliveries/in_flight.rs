@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::Value;

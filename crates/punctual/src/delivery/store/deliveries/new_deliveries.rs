@@ -13,7 +13,7 @@ use crate::flow::rules::entry::EntryKind;
 use crate::flow::store::entries::key::{KeyDigestHalf, key_of_text};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues::own_lane;
-use crate::queue::store::waiting::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{add_work, add_work_row};
 use std::collections::{HashMap, HashSet};
 
 /// A delivery to be written.

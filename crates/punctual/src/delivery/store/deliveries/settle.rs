@@ -9,7 +9,7 @@ use crate::base::id::{DeliveryId, EntryId, Token};
 use crate::base::reason_class::reason_class;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};

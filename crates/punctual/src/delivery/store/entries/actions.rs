@@ -22,7 +22,7 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, DELETED, NewChange, ON_HOLD, add_changes};
 use crate::flow::store::entries::key::{free_key, key_of_entry};
 use crate::flow::store::entries::{Entry, expire_lane, lock_by_public_id, wait_for_entry};
-use crate::queue::store::waiting::{let_wait, take_out};
+use crate::queue::store::waiting_work::{let_wait, take_out};
 
 /// How a person names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

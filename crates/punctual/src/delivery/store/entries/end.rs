@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
@@ -20,7 +20,7 @@ use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::entry::{EntryStatus, Transition, TransitionRefusal};
 use crate::flow::store::entries::{Entry, read_kind};
 use crate::queue::rules::claim::ClaimItem;
-use crate::queue::store::waiting::take_out_all;
+use crate::queue::store::waiting_work::take_out_all;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -20,7 +20,7 @@ use crate::flow::store::entries::{Entry, existing, expire_lane, lock_entries};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::rules::share::LaneQuota;
 use crate::queue::store::claims::{self, TakenWork};
-use crate::queue::store::waiting::{let_wait, take_out};
+use crate::queue::store::waiting_work::{let_wait, take_out};
 use std::collections::HashSet;
 
 /// The result of one round.

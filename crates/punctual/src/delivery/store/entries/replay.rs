@@ -27,7 +27,7 @@ use crate::flow::rules::entry::EntryStatus;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entries};
-use crate::queue::store::waiting::{add_work, add_work_row, let_wait};
+use crate::queue::store::waiting_work::{add_work, add_work_row, let_wait};
 use std::collections::BTreeMap;
 
 /// Selects failed entries, of every kind. A field that is `None` matches every entry.

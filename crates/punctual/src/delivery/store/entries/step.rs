@@ -11,7 +11,7 @@ use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
@@ -24,7 +24,7 @@ use crate::flow::rules::entry::state::EntryState;
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
 use crate::queue::rules::attempt::kept_error;
-use crate::queue::store::waiting::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{add_work, add_work_row};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 ///
 /// ```
 /// use punctual::base::duration;
-/// use punctual::flow::rules::entry::schedule::Schedule;
+/// use punctual::flow::rules::entry::schedule::SendSchedule;
 /// use punctual::Timestamp;
 ///
 /// let day = |days: &str| duration::parse(days).unwrap();
-/// let cadence = Schedule { initial_delay: day("60d"), reminders: vec![day("5d"), day("10d")] };
+/// let cadence = SendSchedule { initial_delay: day("60d"), reminders: vec![day("5d"), day("10d")] };
 /// let sold = Timestamp::parse("2026-01-01T09:00:00Z").unwrap();
 /// let sends: Vec<String> = cadence.plan(sold).iter().map(ToString::to_string).collect();
 /// assert_eq!(sends, ["2026-03-02T09:00:00Z", "2026-03-07T09:00:00Z", "2026-03-17T09:00:00Z"]);

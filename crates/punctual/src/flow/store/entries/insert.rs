@@ -17,7 +17,7 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{KeyDigestHalf, NewKey, insert_keys};
 use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::queue::rules::message::Entity;
-use crate::queue::store::waiting::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{add_work, add_work_row};
 use std::borrow::Cow;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::database::columns::Column;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::queue::rules::message::Entity;
-use crate::queue::store::waiting::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{add_work, add_work_row};
 
 /// A message that is written for the record.
 #[derive(Clone, Copy, Debug)]

@@ -138,7 +138,7 @@ fn trg_18_our_own_words_are_whole_in_every_language() {
     title.insert("en", "CSI");
     let base = invitation(&title, &payload);
     let mut seen = std::collections::BTreeSet::new();
-    for own in &own_words::ALL {
+    for own in &own_texts::ALL {
         let survey_locale = own.language;
         for attempt in [1, 2] {
             let invitation = Invitation { survey_locale, attempt, ..base };
@@ -169,7 +169,7 @@ fn trg_18_our_own_words_are_in_the_language_of_the_survey() {
     let set = TemplateSet::default();
     let of = |survey_locale: &str| {
         let version = own_version(&set, survey_locale, survey_locale);
-        own_words::ALL[usize::try_from(version).unwrap() - 1]
+        own_texts::ALL[usize::try_from(version).unwrap() - 1]
     };
     let table = [
         ("de-AT", "de"),

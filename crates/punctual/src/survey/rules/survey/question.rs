@@ -9,7 +9,7 @@ use crate::base::document::{DocumentObject, kind, quote};
 use crate::base::limits;
 use crate::base::locale::LocalizedText;
 use crate::base::name::check_name;
-use crate::base::nearest::hint;
+use crate::base::suggestion::hint;
 use crate::base::{canonical, number};
 use crate::survey::rules::survey::reading::{SurveyReader, comparisons, meant, question_of};
 use jiff::civil::Date;

@@ -6,7 +6,7 @@ use crate::base::error::Problems;
 use crate::base::limits;
 use crate::base::locale;
 use crate::base::locale::LocalizedText;
-use crate::base::nearest::nearest;
+use crate::base::suggestion::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -80,7 +80,7 @@ macro_rules! something_waits {
                 and w.message_id = m.id and w.due_at = ",
             $crate::queue::store::timers::own_due!(),
             ") or ",
-            $crate::queue::store::waiting::waits_in_a_lane!("1 = 1"),
+            $crate::queue::store::waiting_work::waits_in_a_lane!("1 = 1"),
             ")"
         )
     };

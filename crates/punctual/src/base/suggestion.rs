@@ -28,7 +28,7 @@ pub fn closest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
 /// known.
 ///
 /// ```
-/// use punctual::base::nearest::hint;
+/// use punctual::base::suggestion::hint;
 /// assert_eq!(hint("databse", &["database", "listen"]), "; did you mean `database`?");
 /// assert_eq!(hint("colour", &["database", "listen"]), "; known are database, listen");
 /// ```

@@ -1,7 +1,7 @@
 //! The names that a template can count on, and the known name nearest to an unknown one.
 
 use crate::base::document::{join, quote};
-use crate::base::nearest::{closest, nearest};
+use crate::base::suggestion::{closest, nearest};
 use crate::delivery::rules::template::values::same_name;
 use serde_json::Value;
 

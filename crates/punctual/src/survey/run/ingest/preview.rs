@@ -9,8 +9,8 @@ use crate::base::tenant::Tenant;
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::KeyDigestHalf;
 use crate::survey::run::definition_cache::ActiveTriggers;
-use crate::survey::run::ingest::matched::{MatchedBatch, StopKeys, TriggerSelection};
-use crate::survey::run::ingest::{IngestBatch, IngestOutcome, foretold};
+use crate::survey::run::ingest::matching::{MatchedBatch, StopKeys, TriggerSelection};
+use crate::survey::run::ingest::{IngestBatch, IngestOutcome, preview_entries};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::admit::InstanceOutcome;
 use crate::survey::store::visits::StopRequest;
@@ -52,7 +52,7 @@ pub(crate) async fn foretell(
 ) -> Result<PreviewedEvent> {
     let offered = surveys.cache.current(&surveys.store, tenant).await?;
     let batch = MatchedBatch::matched(&lot.items, &offered, TriggerSelection::OfKind(lot.kind), usize::MAX);
-    let made = foretold(surveys, tenant, &batch).await?;
+    let made = preview_entries(surveys, tenant, &batch).await?;
     let mut instances = begun(&batch, &made);
     let created: HashSet<KeyDigestHalf> = batch
         .entries

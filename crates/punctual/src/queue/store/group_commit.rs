@@ -6,7 +6,7 @@
 //! fall together: they were checked before, so only the database can fail, and that fails for all.
 
 #[cfg(feature = "sqlite")]
-mod crowd;
+mod writer_group;
 
 use crate::base::error::{Error, Result};
 use crate::base::limits;
@@ -26,7 +26,7 @@ const PATIENCE_TURNS: usize = 16;
 pub(crate) struct GroupCommit {
     door: OnceLock<mpsc::UnboundedSender<PendingEnqueue>>,
     #[cfg(feature = "sqlite")]
-    crowd: std::sync::Arc<crowd::PendingGroup>,
+    crowd: std::sync::Arc<writer_group::PendingGroup>,
 }
 
 #[derive(Debug)]

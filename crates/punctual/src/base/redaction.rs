@@ -6,7 +6,7 @@ const SHOWN_CHARS: usize = 4;
 /// An address with its middle hidden: the end of a phone number, the domain of a mailbox.
 ///
 /// ```
-/// use punctual::base::masked::masked;
+/// use punctual::base::redaction::masked;
 /// assert_eq!(masked("+964 770 000 0001"), "••• 0001");
 /// assert_eq!(masked("kadhem@example.org"), "k•••@example.org");
 /// assert_eq!(masked("abc"), "•••");

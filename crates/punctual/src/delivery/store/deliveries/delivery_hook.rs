@@ -17,7 +17,7 @@ use crate::delivery::store::deliveries::settle::write_outcomes;
 use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
 use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
-use crate::queue::store::waiting::add_work;
+use crate::queue::store::waiting_work::add_work;
 
 /// Writes what a reaping makes of deliveries.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::database::dialect::Dialect;
-use crate::database::planted::PlantedBug;
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value};

@@ -9,7 +9,7 @@
 
 use crate::base::path::text_of;
 use crate::delivery::rules::address::AddressKind;
-use crate::delivery::rules::people::EventRecipients;
+use crate::delivery::rules::event_recipients::EventRecipients;
 use crate::flow::rules::entity::EntitySnapshot;
 use crate::flow::rules::event_kind::{EventKind, Recipient};
 use serde_json::{Map, Value};

@@ -7,14 +7,14 @@
 //! last look finds no request on its way, and sends the next.
 
 use crate::base::error::{Error, Result};
+use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::fault::Fault;
-use crate::database::planted::PlantedBug;
-use crate::database::points::{CrashPoint, reach};
+use crate::database::planted_bugs::PlantedBug;
 use crate::database::sqlite::Sqlite;
 use crate::database::sqlite::threads::{WriterRequest, finish, guarded, patiently, without_writes};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
-use crate::queue::store::company::{GroupCommit, PendingEnqueue, TenantBatch, answer, parties};
+use crate::queue::store::group_commit::{GroupCommit, PendingEnqueue, TenantBatch, answer, parties};
 use crate::queue::store::messages::{EnqueueOutcome, enqueue_all};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
