@@ -35,7 +35,7 @@ use crate::redaction::replace_address;
 use crate::settings::Settings;
 use destination::{ALLOW_HOST, Destinations};
 use judge::{Judge, ProviderResponse};
-use punctual::base::redaction::masked;
+use punctual::base::redaction::mask_address;
 use punctual::delivery::run::channel::ChannelResult;
 use punctual::{AcceptedMessage, Channel, Problems, RenderedMessage, SendError};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -160,7 +160,7 @@ impl Inner {
         }
         // Shorter ones are no addresses, and would be found in many a word.
         for form in forms.iter().filter(|form| form.len() >= ADDRESS_BYTES_MIN) {
-            text = replace_address(&text, form, &masked(&letter.to));
+            text = replace_address(&text, form, &mask_address(&letter.to));
         }
         text
     }

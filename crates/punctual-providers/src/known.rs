@@ -229,7 +229,7 @@ impl Text {
 
     fn fill(&self, value: impl Fn(&str) -> String, target: TextTarget) -> String {
         let values =
-            self.names().fold(TemplateValues::default(), |values, name| values.given(name, value(name)));
+            self.names().fold(TemplateValues::default(), |values, name| values.with_value(name, value(name)));
         self.template.render(&values, target, "en").text
     }
 }

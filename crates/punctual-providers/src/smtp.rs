@@ -157,7 +157,7 @@ impl Inner {
         let text = self.settings.redacted(text);
         let text = match letter.to.trim() {
             "" => text,
-            to => replace_address(&text, to, &redaction::masked(to)),
+            to => replace_address(&text, to, &redaction::mask_address(to)),
         };
         // Cut last: half a secret would not be found.
         text.chars().take(SAID_CHARS_MAX).collect()

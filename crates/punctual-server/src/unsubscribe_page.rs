@@ -7,7 +7,7 @@
 use crate::survey_page::frame::{PageFiles, PageLanguage, sheet};
 use crate::survey_page::markup::Markup;
 use punctual::base::locale::{language, same};
-use punctual::base::redaction::masked;
+use punctual::base::redaction::mask_address;
 
 /// The field of the form, …
 pub const FIELD: &str = "do";
@@ -169,7 +169,7 @@ fn filled(
         let (name, rest) = if n == 0 { ("", part) } else { part.split_once('}').unwrap_or(("", part)) };
         match name {
             "who" => out.raw("<bdi>").text(about.tenant).raw("</bdi>"),
-            "address" => out.raw("<bdi dir=\"ltr\">").text(&masked(about.address)).raw("</bdi>"),
+            "address" => out.raw("<bdi dir=\"ltr\">").text(&mask_address(about.address)).raw("</bdi>"),
             "channel" => out.raw("<bdi>").text(words.channel(about.channel)).raw("</bdi>"),
             _ => out,
         };

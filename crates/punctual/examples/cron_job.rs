@@ -12,7 +12,7 @@ async fn main() -> Result<(), punctual::Error> {
         let done = done.clone();
         async move {
             println!("run {} for {}", work.message.payload, work.message.occurred_at);
-            work.hand_in(r#"{"rows": 7}"#)?;
+            work.set_output(r#"{"rows": 7}"#)?;
             Ok(done.send(()).await?)
         }
     };

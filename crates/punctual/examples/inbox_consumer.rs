@@ -23,7 +23,7 @@ enum Reply {
 
 async fn deliver(engine: &Engine, file: &str, payment: u32, crash: bool) -> Result<Reply, punctual::Error> {
     let delivery = InboxDelivery::new("bank", format!("payment-{payment}")).lease(Duration::from_secs(1));
-    match engine.store().inbox_begin(Tenant::DEFAULT, delivery).await? {
+    match engine.store().begin_inbox(Tenant::DEFAULT, delivery).await? {
         InboxBeginOutcome::Process { ticket, attempts, .. } => {
             if crash {
                 println!("payment {payment}: the worker crashes");
@@ -34,7 +34,7 @@ async fn deliver(engine: &Engine, file: &str, payment: u32, crash: bool) -> Resu
             if let Err(error) = booked {
                 // Rolled back. The next delivery tries again, unless it was the last attempt.
                 let mark = ProcessingOutcome::Failed { error: error.to_string() };
-                engine.store().inbox_mark(Tenant::DEFAULT, ticket, mark).await?;
+                engine.store().mark_inbox(Tenant::DEFAULT, ticket, mark).await?;
                 return Ok(Reply::Later);
             }
             Ok(Reply::Ack)

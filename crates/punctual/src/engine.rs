@@ -202,19 +202,19 @@ impl Engine {
             self.route(tenant, &messages).await?;
             let enqueued = self.store().enqueue_checked(tenant, messages).await?;
             crate::queue::run::gauge::enqueued(enqueued.len());
-            self.tell().await;
+            self.wake_all().await;
             Ok(enqueued)
         })
     }
 
     /// Wakes this process and, where no loop does, the others.
-    async fn tell(&self) {
+    async fn wake_all(&self) {
         self.wake();
-        self.tell_others().await;
+        self.notify_others().await;
     }
 
     /// Notifies other processes, where no loop does.
-    async fn tell_others(&self) {
+    async fn notify_others(&self) {
         if self.is_silent() {
             // A lost notification delays the work and loses none.
             self.store().notify().await.ok();
@@ -275,7 +275,7 @@ impl Engine {
 
     /// Waits for the next wake-up, for those who claim by themselves.
     pub async fn woken(&self) {
-        self.inner.worker.wake.heard_by_all().await;
+        self.inner.worker.wake.wait_shared().await;
     }
 
     /// Starts only the loops of a process that hands out work to remote workers or publishes, but handles
@@ -310,9 +310,9 @@ impl Engine {
             (loops.stopper.take(), std::mem::take(&mut loops.tasks))
         };
         let Some(stopper) = stopper else { return };
-        stopper.say(StopPhase::Finishing);
+        stopper.signal(StopPhase::Finishing);
         if tokio::time::timeout(limit, self.finished(&mut tasks)).await.is_err() {
-            stopper.say(StopPhase::Over);
+            stopper.signal(StopPhase::Over);
             // Batches that are cut short still write down what they know.
             let _ = tokio::time::timeout(LAST_WORDS, self.finished(&mut tasks)).await;
             // The tick of a loop that hangs, or waits for a database that is gone.

@@ -147,10 +147,10 @@ async fn look(
     let (mark, said) = storage(&store.storage_status().await, DiskSpace::of(store));
     findings.push(Finding { mark, what: "storage", said });
     if census.components.has(Component::Inbox) {
-        let (mark, said) = inbox(store.inbox_counts(inbox_stuck_after).await?);
+        let (mark, said) = inbox(store.count_inbox(inbox_stuck_after).await?);
         findings.push(Finding { mark, what: "inbox", said });
     }
-    if let Some(stands) = store.wall_stands().await? {
+    if let Some(stands) = store.check_row_security().await? {
         let (mark, said) = tenants(stands);
         findings.push(Finding { mark, what: "tenants", said });
     }

@@ -100,7 +100,7 @@ impl InboxOptions {
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
             let which = InboxFilter { ids: Some(part.to_vec()), ..InboxFilter::default() };
-            done.extend(store.inbox_replay(tenant, which, false).await?.ids);
+            done.extend(store.replay_inbox(tenant, which, false).await?.ids);
         }
         say(&done, false, "welcome again", as_json);
         self.check_named(&done)
@@ -117,7 +117,7 @@ impl InboxOptions {
         let mut all = Vec::new();
         let mut which = self.which();
         loop {
-            let step = store.inbox_replay(tenant, which.clone(), true).await?;
+            let step = store.replay_inbox(tenant, which.clone(), true).await?;
             which.after = step.ids.last().map_or(which.after, |id| id.0);
             all.extend(step.ids);
             if !step.more {

@@ -163,7 +163,7 @@ thread_local! {
 
 /// From now on this thread reads these clocks; `None` is the host's again.
 #[cfg(feature = "testing")]
-pub fn pretend(clocks: Option<Clocks>) {
+pub fn override_clocks(clocks: Option<Clocks>) {
     PRETENDED.set(clocks);
 }
 

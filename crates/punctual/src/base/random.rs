@@ -58,6 +58,6 @@ thread_local! {
 
 /// From now on this thread draws from this source; `None` is the operating system's again.
 #[cfg(feature = "testing")]
-pub fn pretend(source: Option<RandomSource>) {
+pub fn override_source(source: Option<RandomSource>) {
     PRETENDED.set(source);
 }

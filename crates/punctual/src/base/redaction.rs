@@ -12,7 +12,7 @@ const SHOWN_CHARS: usize = 4;
 /// assert_eq!(masked("abc"), "•••");
 /// ```
 #[must_use]
-pub fn masked(address: &str) -> String {
+pub fn mask_address(address: &str) -> String {
     if let Some((name, domain)) = address.rsplit_once('@') {
         let first: String = name.chars().take(1).collect();
         return format!("{first}•••@{domain}");

@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Gives that right back.
-    pub fn free_clock(&self, holder: &str) -> VerbFuture<'_, ()> {
+    pub fn release_clock(&self, holder: &str) -> VerbFuture<'_, ()> {
         self.write(holder.to_owned(), |tx, holder| {
             Box::pin(async move {
                 tx.execute(

@@ -95,7 +95,7 @@ impl Store {
         VerbFuture::new(async move {
             let migrated = self.write(components, |tx, wanted| Box::pin(migrate(tx, *wanted))).await?;
             self.remember_components(components);
-            self.look_at_wall().await?;
+            self.refresh_row_security().await?;
             Ok(migrated)
         })
     }

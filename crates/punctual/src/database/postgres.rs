@@ -243,7 +243,7 @@ impl Postgres {
     }
 
     /// Looks again whether tenants' verbs can change their role, for those who have just made it so.
-    pub async fn look_at_wall(&self) -> Result<()> {
+    pub async fn refresh_row_security(&self) -> Result<()> {
         let client = connection(&self.pool, &self.config).await?;
         let answers = heard(client.simple_query(role::IS_READY)).await.map_err(|e| self.named(e))?;
         self.wall.store(role::says_yes(&answers), Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
 //! runs as a role that sees that tenant's rows and no others, so a statement with a forgotten condition shows
 //! and changes no rows of another tenant. The tenant travels with `BEGIN`, without a round trip of its own.
-//! Where the role is not available, verbs run without the second wall, and [`Store::wall_stands`] says so.
+//! Where the role is not available, verbs run without the second wall, and [`Store::check_row_security`] says so.
 //!
 //! Not promised: a wall for transactions that serve no single tenant. Loops work for all tenants, and so do
 //! verbs that begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims,
@@ -34,7 +34,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn wall_stands(&self) -> VerbFuture<'_, Option<bool>> {
+    pub fn check_row_security(&self) -> VerbFuture<'_, Option<bool>> {
         VerbFuture::new(async move {
             if self.dialect() == Dialect::Sqlite {
                 return Ok(None);
@@ -50,10 +50,10 @@ impl Store {
     }
 
     /// Looks whether the second wall can stand from now on.
-    pub(crate) async fn look_at_wall(&self) -> Result<()> {
+    pub(crate) async fn refresh_row_security(&self) -> Result<()> {
         match &self.backend {
             #[cfg(feature = "postgres")]
-            super::store::Backend::Postgres(db) => db.look_at_wall().await,
+            super::store::Backend::Postgres(db) => db.refresh_row_security().await,
             #[allow(unreachable_patterns, reason = "reachable with other features")]
             _ => Ok(()),
         }

@@ -75,12 +75,12 @@ impl WakeSubscription {
     ///
     /// # Errors
     /// When the subscription is broken: make a new one, and look.
-    pub async fn heard(&mut self) -> Result<bool> {
+    pub async fn wait(&mut self) -> Result<bool> {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Listening(listener) => listener.heard().await.map(|()| true),
+            Self::Listening(listener) => listener.wait().await.map(|()| true),
             #[cfg(all(feature = "testing", feature = "sqlite"))]
-            Self::Simulated(link) => link.heard().await.map(|()| true),
+            Self::Simulated(link) => link.wait_for_wake().await.map(|()| true),
             #[cfg(feature = "sqlite")]
             Self::Counting(store, seen) => {
                 let counter = store.change_counter().await?;

@@ -65,7 +65,7 @@ impl Engine {
             self.route(tenant, &messages).await?;
             let enqueued = self.store().enqueue_with_states(tenant, messages, states).await?;
             crate::queue::run::gauge::enqueued(enqueued.len());
-            self.tell().await;
+            self.wake_all().await;
             Ok(enqueued)
         })
     }

@@ -32,7 +32,7 @@ use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::invitation;
 use crate::survey::rules::invitation::{Invitation, InvitationWords};
 use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
-use crate::survey::run::ingest::{IngestOutcome, nothing_begins};
+use crate::survey::run::ingest::{IngestOutcome, describe_pointless};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -363,7 +363,7 @@ fn verdict(
     match (enabled, filter, pointless, duplicate_of) {
         (false, ..) => (NoMatch, "the trigger is not enabled".into()),
         (_, Some(filter), ..) if !filter.holds => (NoMatch, filter.to_string()),
-        (_, _, Some(reason), _) => (NoMatch, nothing_begins(reason)),
+        (_, _, Some(reason), _) => (NoMatch, describe_pointless(reason)),
         (.., Some(id)) => (Skipped, format!("{id} was made of the same event before")),
         (_, Some(filter), ..) => (Created, filter.to_string()),
         _ => (Created, "it has no filter, so every event of the kind matches".into()),

@@ -114,7 +114,7 @@ impl Engine {
             if !census.components.has(Component::Inbox) {
                 return Ok((census, InboxCounts::default()));
             }
-            let inbox = self.store().inbox_counts(self.inner.inbox.stuck_after).await;
+            let inbox = self.store().count_inbox(self.inner.inbox.stuck_after).await;
             Ok((census, inbox.unwrap_or_default()))
         };
         let (database, inbox) = match tokio::time::timeout(Duration::from_secs(5), asked).await {

@@ -37,10 +37,10 @@ impl Engine {
     ) -> VerbFuture<'a, Vec<IngestReport>> {
         VerbFuture::new(async move {
             ingest.check()?;
-            let items = self.handed_in(tenant, &ingest.event_kind, ingest).await?;
+            let items = self.read_items(tenant, &ingest.event_kind, ingest).await?;
             let lot = IngestBatch { kind: &ingest.event_kind, items };
             let report = ingest::ingest(&self.inner.surveys, tenant, &[lot]).await?;
-            self.tell_others().await;
+            self.notify_others().await;
             Ok(report.into_iter().flatten().collect())
         })
     }
@@ -67,7 +67,7 @@ impl Engine {
 
     /// Returns the doubtful parts of a draft, including channels that this process does not have.
     #[must_use]
-    pub fn doubts(&self, draft: &crate::flow::store::flows::FlowDraft) -> Problems {
+    pub fn find_draft_warnings(&self, draft: &crate::flow::store::flows::FlowDraft) -> Problems {
         let (_, mut warnings) = draft.check();
         let (mut problems, mut doubts) = (Problems::default(), Problems::default());
         if let Some(survey) = crate::survey::rules::survey::Survey::read(
@@ -100,16 +100,16 @@ impl Engine {
             let offered = self.inner.surveys.cache.current(self.store(), tenant).await?;
             let place = offered.find(chosen.flow, &chosen.trigger_id);
             let place = place.ok_or_else(|| nothing_to_send(chosen))?;
-            let items = self.handed_in(tenant, &offered.at(place).1.event_kind, &ingest).await?;
+            let items = self.read_items(tenant, &offered.at(place).1.event_kind, &ingest).await?;
             let sent = ingest::send_chosen(&self.inner.surveys, tenant, chosen, &items).await?;
-            self.tell_others().await;
+            self.notify_others().await;
             sent.ok_or_else(|| nothing_to_send(chosen))
         })
     }
 
     /// Reads items as events of a kind: the kind says which entity they are about, and whether its state
     /// makes them pointless. Where no item has an entity, no state is read.
-    async fn handed_in<'a>(
+    async fn read_items<'a>(
         &self,
         tenant: Tenant,
         kind: &str,
@@ -125,7 +125,7 @@ impl Engine {
             |one: &Candidate<'_>| one.find_cancel_reason(kind, states.of(tenant, one.entity().as_ref()));
         let read = items.into_iter().enumerate().map(|(at, read)| {
             let reason = read.as_ref().ok().and_then(pointless);
-            IngestItem::handed_in(at, read, reason)
+            IngestItem::from_submission(at, read, reason)
         });
         Ok(read.collect())
     }

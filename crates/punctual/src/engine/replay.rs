@@ -18,7 +18,7 @@ use crate::flow::run::source_event::LoadedEvents;
 use crate::flow::store::entries::history::ChangeAuthor;
 use crate::notification::rules::notification::{EventToPlan, NotificationPlan, entity_of};
 use crate::queue::rules::message::{Entity, Message};
-use crate::survey::run::events::foretell_event;
+use crate::survey::run::events::preview_event;
 use crate::survey::run::ingest::preview::{PreviewedEvent, PreviewedInstance};
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Engine {
             }
             all.ids.sort_unstable();
             self.inner.worker.wake.all();
-            self.tell().await;
+            self.wake_all().await;
             Ok(all)
         })
     }
@@ -81,7 +81,7 @@ impl Engine {
                 outcome = ActionOutcome::Done;
             }
             self.inner.worker.wake.all();
-            self.tell().await;
+            self.wake_all().await;
             Ok(outcome)
         })
     }
@@ -118,7 +118,7 @@ impl Engine {
             };
             if *mode == ReplayMode::DryRun && all.told.len() < limits::LIST_ITEMS_MAX {
                 let reached = planned.iter().filter(|one| one.address.is_some()).cloned().collect();
-                let foreseen = self.store().foresee(tenant, reached).await?;
+                let foreseen = self.store().preview_deliveries(tenant, reached).await?;
                 all.told.extend(foreseen.into_iter().map(|one| PreviewedMessage { entry: Some(id), ..one }));
             }
             let (again, stopped) = self.store().plan_notification(tenant, id, planned, mode.clone()).await?;
@@ -133,7 +133,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn outlook(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Option<ReplayPreview>> {
+    pub fn preview_event(&self, tenant: Tenant, event: MessageId) -> VerbFuture<'_, Option<ReplayPreview>> {
         VerbFuture::new(async move {
             let Some(event) = self.store().message(tenant, event).await? else { return Ok(None) };
             let set = self.templates().of(self.store(), tenant, &event.kind).await?;
@@ -142,7 +142,9 @@ impl Engine {
             let foretold = self.foretell_surveys(event).await?;
             let reason = reason(&plan, foretold.as_ref());
             let messages = match plan {
-                NotificationPlan::Deliveries(planned) => self.store().foresee(tenant, planned).await?,
+                NotificationPlan::Deliveries(planned) => {
+                    self.store().preview_deliveries(tenant, planned).await?
+                }
                 _ => Vec::new(),
             };
             let instances = foretold.map(|foretold| foretold.instances).unwrap_or_default();
@@ -153,7 +155,7 @@ impl Engine {
     async fn foretell_surveys(&self, event: Message) -> Result<Option<PreviewedEvent>> {
         let loaded = LoadedEvents::load(self.store(), self.event_kinds(), vec![event]).await?;
         match loaded.source_events().first() {
-            Some(event) => foretell_event(&self.inner.surveys, *event).await,
+            Some(event) => preview_event(&self.inner.surveys, *event).await,
             None => Ok(None),
         }
     }

@@ -130,7 +130,7 @@ impl Engine {
                 origin,
             };
             let deliveries = self.store().write_resend(event, notification).await?;
-            self.tell().await;
+            self.wake_all().await;
             Ok(ResendOutcome::Asked { request_id, deliveries })
         })
     }

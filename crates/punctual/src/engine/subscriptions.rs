@@ -46,7 +46,7 @@ impl Engine {
         VerbFuture::new(async move {
             let put = self.store().put_subscription(tenant, topic, name, new).await?;
             self.inner.handlers.subscriptions.forget();
-            self.tell().await;
+            self.wake_all().await;
             Ok(put)
         })
     }
@@ -72,7 +72,7 @@ impl Engine {
                     some => deleted.waiting += some,
                 }
             }
-            self.tell().await;
+            self.wake_all().await;
             Ok(deleted)
         })
     }

@@ -95,7 +95,7 @@ impl Engine {
     pub fn cancel_timer(&self, tenant: Tenant, id: MessageId) -> VerbFuture<'_, bool> {
         VerbFuture::new(async move {
             let done = self.store().cancel_timers(tenant, vec![id]).await?;
-            self.tell().await;
+            self.wake_all().await;
             Ok(!done.is_empty())
         })
     }
@@ -116,7 +116,7 @@ impl Engine {
             to.check()?;
             let due = when.from(self.store().now().await?);
             let done = self.store().move_timers(tenant, vec![(id, due)]).await?;
-            self.tell().await;
+            self.wake_all().await;
             Ok((!done.is_empty()).then_some(due))
         })
     }
@@ -176,7 +176,7 @@ impl Engine {
             changed.ids.extend(done);
         }
         if !dry_run {
-            self.tell().await;
+            self.wake_all().await;
         }
         Ok(changed)
     }

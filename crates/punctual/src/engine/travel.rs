@@ -128,7 +128,7 @@ impl Engine {
                 planner.plan_all().await?;
             }
             if components.has(Component::Flows) {
-                early.look_all().await?;
+                early.look_up_all().await?;
             }
             let reaped = reaper.reap_all().await?.returned;
             let work = worker.run_due().await?;
@@ -165,7 +165,7 @@ impl Engine {
             done = work => done,
             lost = self.keep_clock(&holder) => Err(lost),
         };
-        let freed = self.store().free_clock(&holder).await;
+        let freed = self.store().release_clock(&holder).await;
         result.and_then(|done| freed.map(|()| done))
     }
 

@@ -98,7 +98,7 @@ impl Engine {
                 // A recipient who reads the page must be able to answer: only the later sends end.
                 self.store().stop_reminders(id).await?;
             }
-            self.tell().await;
+            self.wake_all().await;
             Ok(outcome != TransitionOutcome::Unknown)
         })
     }
@@ -153,7 +153,7 @@ impl Engine {
                 TransitionOutcome::Refused(refusal) => SubmitOutcome::Ended(refusal),
                 TransitionOutcome::Unknown => SubmitOutcome::Unknown,
             };
-            self.tell().await;
+            self.wake_all().await;
             Ok(submitted)
         })
     }

@@ -3,12 +3,12 @@
 //! The effects of the message and the mark that it was processed commit together: after a crash in between
 //! neither is there, and the message comes again; a delivery that is too late finds it processed. The message
 //! is begun beforehand, in a transaction of the store's own
-//! ([`Store::inbox_begin`](crate::Store::inbox_begin)), so that no second delivery does the same work
+//! ([`Store::begin_inbox`](crate::Store::begin_inbox)), so that no second delivery does the same work
 //! meanwhile.
 //!
 //! A ticket whose token holds nothing any more is an *error* here, not an outcome: another receiver was told
 //! to process the message, and the host must roll back, which `?` makes it do. Fail or give up a message
-//! outside of the transaction, which is rolled back then: [`Store::inbox_mark`](crate::Store::inbox_mark).
+//! outside of the transaction, which is rolled back then: [`Store::mark_inbox`](crate::Store::mark_inbox).
 //!
 //! There is an adapter for each driver we know, behind its feature: `inbox::rusqlite`,
 //! `inbox::tokio_postgres`, `inbox::sqlx_sqlite`, `inbox::sqlx_postgres`. With any other driver,

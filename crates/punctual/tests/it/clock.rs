@@ -89,9 +89,9 @@ async fn only_a_manual_clock_is_set(t: &Bench) {
 async fn one_hand_moves_the_clock_at_a_time(t: &Bench) {
     assert!(t.store().hold_clock("a").await.unwrap());
     assert!(!t.another().await.hold_clock("b").await.unwrap());
-    t.store().free_clock("b").await.unwrap();
+    t.store().release_clock("b").await.unwrap();
     assert!(!t.store().hold_clock("b").await.unwrap(), "only its holder frees it");
-    t.store().free_clock("a").await.unwrap();
+    t.store().release_clock("a").await.unwrap();
     assert!(t.store().hold_clock("b").await.unwrap());
 }
 

@@ -221,7 +221,7 @@ async fn plt_13_a_failed_commit_of_a_completion_is_unknown() {
         let mut unknown = 0;
         for fault in Fault::ALL {
             let (folder, store) = Folder::migrated().await;
-            let begun = store.inbox_begin(TENANT, InboxDelivery::new("shop", "1")).await.unwrap();
+            let begun = store.begin_inbox(TENANT, InboxDelivery::new("shop", "1")).await.unwrap();
             let InboxBeginOutcome::Process { ticket, .. } = begun else { panic!("{begun:?}") };
             let database = folder.database();
             let heard =

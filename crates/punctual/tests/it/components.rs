@@ -133,7 +133,7 @@ async fn plt_27_each_component_makes_its_tables_and_no_others(t: &Bench) {
         engine.travel(later, true).await.unwrap();
         assert_healthy(&engine).await;
         if t.backend == Backend::Postgres {
-            assert_eq!(engine.store().wall_stands().await.unwrap(), Some(true), "{component}");
+            assert_eq!(engine.store().check_row_security().await.unwrap(), Some(true), "{component}");
         }
         assert_eq!(tables(&place).await, expected(component), "{component}, after 500 days");
     }
@@ -159,8 +159,8 @@ async fn plt_27_a_verb_of_a_missing_component_names_it(t: &Bench) {
     lacks(store.dead_letters(TENANT, ids, 10).await, Component::Outbox);
     lacks(store.cancel_timers(TENANT, vec![MessageId(1)]).await, Component::Outbox);
     lacks(store.prune_messages(0, seconds(1)).await, Component::Outbox);
-    lacks(store.inbox_begin(TENANT, InboxDelivery::new("shop", "1")).await, Component::Inbox);
-    lacks(store.inbox_counts(seconds(1)).await, Component::Inbox);
+    lacks(store.begin_inbox(TENANT, InboxDelivery::new("shop", "1")).await, Component::Inbox);
+    lacks(store.count_inbox(seconds(1)).await, Component::Inbox);
     lacks(store.keys(TENANT, punctual::KeyId(0), 10).await, Component::Access);
     lacks(store.jobs(TENANT, "", 10).await, Component::Jobs);
     lacks(store.event_kinds(TENANT, "", 10).await, Component::Flows);

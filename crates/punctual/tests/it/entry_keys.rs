@@ -209,7 +209,7 @@ async fn trg_9_an_ingest_of_many_takes_no_more_statements_than_an_ingest_of_two(
         let mut statements = 0;
         let made = loop {
             let read = items.iter().enumerate();
-            let read = read.map(|(at, item)| IngestItem::handed_in(at, Candidate::read(item), None));
+            let read = read.map(|(at, item)| IngestItem::from_submission(at, Candidate::read(item), None));
             let lot = IngestBatch { kind: "service-visit-closed", items: read.collect() };
             let kind = SurveyKind {
                 store: t.store().failing_at(statements + 1),

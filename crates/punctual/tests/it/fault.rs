@@ -135,10 +135,10 @@ async fn an_error_in_a_verb_on_a_lease_leaves_nothing(t: &Bench) {
 async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
     let delivery = || InboxDelivery::new("shop", "1").lease(LEASE).max_attempts(2);
     for what in 0..3 {
-        shake!(t, "inbox_begin", |s| s.inbox_begin(TENANT, delivery()));
-        shake!(t, "inbox_begin in progress", |s| s.inbox_begin(TENANT, delivery()));
+        shake!(t, "inbox_begin", |s| s.begin_inbox(TENANT, delivery()));
+        shake!(t, "inbox_begin in progress", |s| s.begin_inbox(TENANT, delivery()));
         t.advance(LEASE).await;
-        let again = t.store().inbox_begin(TENANT, delivery()).await.unwrap();
+        let again = t.store().begin_inbox(TENANT, delivery()).await.unwrap();
         let InboxBeginOutcome::Process { ticket, .. } = again else { panic!("{again:?}") };
         let error = String::from("no");
         let mark = [
@@ -147,16 +147,16 @@ async fn an_error_in_a_verb_on_the_inbox_leaves_nothing(t: &Bench) {
             ProcessingOutcome::Processed,
         ][what]
             .clone();
-        shake!(t, "inbox_mark", |s| s.inbox_mark(TENANT, ticket.clone(), mark.clone()));
-        shake!(t, "inbox_replay", |s| s.inbox_replay(TENANT, Default::default(), false));
+        shake!(t, "inbox_mark", |s| s.mark_inbox(TENANT, ticket.clone(), mark.clone()));
+        shake!(t, "inbox_replay", |s| s.replay_inbox(TENANT, Default::default(), false));
     }
     t.store()
-        .inbox_begin(TENANT, InboxDelivery::new("shop", "2").lease(LEASE).max_attempts(1))
+        .begin_inbox(TENANT, InboxDelivery::new("shop", "2").lease(LEASE).max_attempts(1))
         .await
         .unwrap();
     t.advance(LEASE).await;
     let last = || InboxDelivery::new("shop", "2").lease(LEASE).max_attempts(1);
-    shake!(t, "inbox_begin of what dies", |s| s.inbox_begin(TENANT, last()));
+    shake!(t, "inbox_begin of what dies", |s| s.begin_inbox(TENANT, last()));
     t.advance(seconds(60)).await;
     shake!(t, "prune_inbox", |s| s.prune_inbox(InboxRetention { finished: seconds(1), dead: seconds(1) }));
 }
@@ -172,7 +172,7 @@ async fn an_error_in_tenants_keys_answers_and_clock_leaves_nothing(t: &Bench) {
     shake!(t, "free_answer", |s| s.free_answer(TENANT, "key"));
     shake!(t, "hold_clock", |s| s.hold_clock("a"));
     shake!(t, "renew_clock", |s| s.renew_clock("a"));
-    shake!(t, "free_clock", |s| s.free_clock("a"));
+    shake!(t, "free_clock", |s| s.release_clock("a"));
     let later = t.now().await.plus(seconds(1));
     shake!(t, "set_clock", |s| s.set_clock(later));
     shake!(t, "use_clock", |s| s.use_clock(ClockMode::System, true));

@@ -154,7 +154,7 @@ async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
             1 | 2 => {
                 let id = dice.pick(&["1", "2", "3", "4", "5", "6", "7", "8"]).to_string();
                 let delivery = InboxDelivery::new("shop", &id).lease(lease).max_attempts(MAX_ATTEMPTS);
-                let said = t.store().inbox_begin(TENANT, delivery).await.unwrap();
+                let said = t.store().begin_inbox(TENANT, delivery).await.unwrap();
                 let expected =
                     model.get(&id).map_or(InboxBeginOutcome::Conflict { attempts: 1 }, |m| told(m, now));
                 match (said, expected) {
@@ -191,14 +191,14 @@ async fn plt_16_the_inbox_does_what_the_model_does(t: &Bench) {
                     (true, status) if status == after => SettleOutcome::AlreadyFinished,
                     _ => SettleOutcome::LostClaim,
                 };
-                let said = t.store().inbox_mark(TENANT, ticket, mark).await.unwrap();
+                let said = t.store().mark_inbox(TENANT, ticket, mark).await.unwrap();
                 assert_eq!(said, expected, "step {step}");
                 if said == SettleOutcome::Done {
                     message.status = after;
                 }
             }
             5 => {
-                let moved = t.store().inbox_replay(TENANT, InboxFilter::default(), false).await.unwrap();
+                let moved = t.store().replay_inbox(TENANT, InboxFilter::default(), false).await.unwrap();
                 let dead: Vec<&mut Message> =
                     model.values_mut().filter(|m| m.status == InboxStatus::Dead).collect();
                 assert_eq!(moved.ids.len(), dead.len(), "step {step}");

@@ -44,7 +44,7 @@ pub fn delivery(id: &str) -> InboxDelivery {
 }
 
 pub async fn begin(store: &Store, delivery: InboxDelivery) -> InboxBeginOutcome {
-    store.inbox_begin(TENANT, delivery).await.unwrap()
+    store.begin_inbox(TENANT, delivery).await.unwrap()
 }
 
 /// The ticket of a delivery that must be told to process, and which attempt it is.
@@ -56,7 +56,7 @@ pub async fn ticket(t: &Bench, delivery: InboxDelivery) -> (InboxTicket, u32) {
 }
 
 pub async fn mark(t: &Bench, ticket: &InboxTicket, mark: ProcessingOutcome) -> SettleOutcome {
-    t.store().inbox_mark(TENANT, ticket.clone(), mark).await.unwrap()
+    t.store().mark_inbox(TENANT, ticket.clone(), mark).await.unwrap()
 }
 
 pub fn failed(error: &str) -> ProcessingOutcome {
@@ -162,11 +162,11 @@ async fn plt_16_the_key_is_tenant_source_and_id(t: &Bench) {
     let (mine, _) = ticket(t, delivery("1")).await;
     ticket(t, InboxDelivery::new("web", "1")).await;
     ticket(t, delivery("2")).await;
-    let theirs = t.store().inbox_begin(acme, delivery("1")).await.unwrap();
+    let theirs = t.store().begin_inbox(acme, delivery("1")).await.unwrap();
     assert!(matches!(theirs, InboxBeginOutcome::Process { attempts: 1, .. }), "{theirs:?}");
     let before = t.dump().await;
     for word in [ProcessingOutcome::Processed, failed("no"), dead("no")] {
-        let said = t.store().inbox_mark(acme, mine.clone(), word).await.unwrap();
+        let said = t.store().mark_inbox(acme, mine.clone(), word).await.unwrap();
         assert_eq!(said, SettleOutcome::LostClaim, "their message of this id is another one");
     }
     before.assert_equals(&t.dump().await, "another tenant's word");
@@ -291,7 +291,7 @@ async fn stale(t: &Bench, word: &ProcessingOutcome) -> Vec<InboxTicket> {
     }
     let (replayed, _) = ticket(t, delivery("replayed")).await;
     mark(t, &replayed, dead("no")).await;
-    t.store().inbox_replay(TENANT, InboxFilter::default(), false).await.unwrap();
+    t.store().replay_inbox(TENANT, InboxFilter::default(), false).await.unwrap();
     stale.push(replayed);
     stale
 }
@@ -358,7 +358,7 @@ async fn plt_17_completing_beside_a_new_delivery_one_wins(t: &Bench) {
         let completing = {
             let (a, old) = (a.clone(), old.clone());
             tokio::spawn(
-                async move { a.inbox_mark(TENANT, old, ProcessingOutcome::Processed).await.unwrap() },
+                async move { a.mark_inbox(TENANT, old, ProcessingOutcome::Processed).await.unwrap() },
             )
         };
         let (b, again) = (b.clone(), delivery(&id));
@@ -380,7 +380,7 @@ async fn plt_17_completing_beside_a_new_delivery_one_wins(t: &Bench) {
 async fn plt_29_a_wrong_delivery_is_refused(t: &Bench) {
     let before = t.dump().await;
     let wrong = InboxDelivery::new("", "x".repeat(256)).lease(seconds(0)).max_attempts(0);
-    let said = t.store().inbox_begin(TENANT, wrong).await.unwrap_err();
+    let said = t.store().begin_inbox(TENANT, wrong).await.unwrap_err();
     let Error::Invalid(problems) = said else { panic!("{said}") };
     assert_eq!(problems.0.len(), 4, "{problems}");
     before.assert_equals(&t.dump().await, "a refused delivery");

@@ -39,11 +39,11 @@ async fn delivering_process() {
                 }
                 let message = n * MESSAGES / DELIVERIES_EACH;
                 let delivery = InboxDelivery::new("shop", message.to_string()).hash("same");
-                match store.inbox_begin(TENANT, delivery).await.unwrap() {
+                match store.begin_inbox(TENANT, delivery).await.unwrap() {
                     InboxBeginOutcome::Process { ticket, .. } => {
                         pen.line(i64::try_from(message).unwrap());
                         let said =
-                            store.inbox_mark(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap();
+                            store.mark_inbox(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap();
                         assert_eq!(said, SettleOutcome::Done);
                     }
                     InboxBeginOutcome::InProgress { .. } | InboxBeginOutcome::AlreadyProcessed { .. } => {}
@@ -109,7 +109,7 @@ fn delivery() -> InboxDelivery {
 async fn doomed_process() {
     let Some((database, pen)) = hired() else { return };
     let engine = Engine::builder(database).pool_size(2).without_migrations().open().await.unwrap();
-    let told = engine.store().inbox_begin(TENANT, delivery()).await.unwrap();
+    let told = engine.store().begin_inbox(TENANT, delivery()).await.unwrap();
     assert!(matches!(told, InboxBeginOutcome::Process { attempts: 1, .. }), "{told:?}");
     pen.line(1);
     std::future::pending().await
@@ -130,7 +130,7 @@ async fn killed(backend: Backend) {
     let mut refused = 0;
     let ticket = loop {
         assert!(begun.elapsed() < SOON, "it should be free by now");
-        match engine.store().inbox_begin(TENANT, delivery()).await.unwrap() {
+        match engine.store().begin_inbox(TENANT, delivery()).await.unwrap() {
             InboxBeginOutcome::InProgress { attempts: 1 } => refused += 1,
             InboxBeginOutcome::Process { ticket, attempts: 2, lease_until } => {
                 assert!(lease_until >= end.plus(LEASE), "not before the lease of the first had ended");
@@ -142,7 +142,7 @@ async fn killed(backend: Backend) {
     };
     assert!(refused > 0, "the kill came too late to show anything");
     assert_eq!(
-        engine.store().inbox_mark(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap(),
+        engine.store().mark_inbox(TENANT, ticket, ProcessingOutcome::Processed).await.unwrap(),
         SettleOutcome::Done
     );
 }

@@ -267,7 +267,7 @@ async fn trg_16_what_is_being_answered_is_not_sent_on_postgres() {
         let answering = client.transaction().await.unwrap();
         let end = "update punctual.entry set status = 3, due_at = null, version = version + 1 \
             where public_high = $1 and public_low = $2";
-        let (high, low) = id.halves();
+        let (high, low) = id.to_halves();
         assert_eq!(answering.execute(end, &[&high, &low]).await.unwrap(), 1);
         let store = bug.map_or_else(|| crowd.store(), |bug| crowd.store().with_bug(bug));
         let begun = begin(store, crowd.lane, 9).await;

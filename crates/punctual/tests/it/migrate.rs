@@ -145,7 +145,7 @@ async fn plt_24_a_worker_waits_for_a_migration_by_another_process(t: &Bench) {
     let other = Store::open(place.url(), 2).unwrap();
     other.migrate().await.unwrap();
     let engine = worker.await.unwrap().unwrap();
-    assert_eq!(engine.store().wall_stands().await.unwrap(), other.wall_stands().await.unwrap());
+    assert_eq!(engine.store().check_row_security().await.unwrap(), other.check_row_security().await.unwrap());
     engine.enqueue_one(Tenant::DEFAULT, message("orders")).await.unwrap();
 }
 

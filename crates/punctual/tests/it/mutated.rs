@@ -86,7 +86,7 @@ fn prd_7_mutated_cron_patterns_have_moments_in_order() {
 #[ignore = "slow"]
 fn prd_7_mutated_templates_stay_within_their_limits() {
     let payload = payload();
-    let values = TemplateValues::default().given("link", "https://example.org").under("", &payload);
+    let values = TemplateValues::default().with_value("link", "https://example.org").with_json("", &payload);
     mutated("templates", |input| {
         let text = String::from_utf8_lossy(input);
         let Ok(template) = TextTemplate::parse(&text) else { return };

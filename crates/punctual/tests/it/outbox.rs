@@ -300,7 +300,7 @@ async fn plt_12_a_commit_wakes_the_engine(host: Host) {
         if host.backend() == Backend::Sqlite {
             engine.wake();
         } else {
-            let heard = tokio::time::timeout(Duration::from_secs(5), ear.heard()).await;
+            let heard = tokio::time::timeout(Duration::from_secs(5), ear.wait()).await;
             assert!(heard.expect("a notification").unwrap());
         }
         let waited = tokio::time::timeout(Duration::from_secs(1), handled.recv()).await;

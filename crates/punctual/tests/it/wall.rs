@@ -118,8 +118,8 @@ async fn ntf_23_a_tenant_sees_its_own() {
     assert_eq!(all("select * from punctual.work").await, 3, "also what waits for its route");
     assert_eq!(all("select * from punctual.tenant").await, 1);
     assert_eq!(t.count("select count(*) from punctual.tenant").await, 2);
-    assert_eq!(t.store().wall_stands().await.unwrap(), Some(true));
-    assert_eq!(Bench::sqlite().await.store().wall_stands().await.unwrap(), None);
+    assert_eq!(t.store().check_row_security().await.unwrap(), Some(true));
+    assert_eq!(Bench::sqlite().await.store().check_row_security().await.unwrap(), None);
 }
 
 /// NTF-23: a verb leaves nothing of its tenant on the connection, which serves everybody next.
@@ -163,7 +163,7 @@ async fn ntf_23_an_owner_who_may_make_roles_has_the_wall() {
     let (place, url) = owned_by("owner_with_roles", "createrole").await;
     let store = Store::open(&url, 2).unwrap();
     store.migrate().await.unwrap();
-    let stands = store.wall_stands().await.unwrap().unwrap();
+    let stands = store.check_row_security().await.unwrap().unwrap();
     assert!(stands || granted_later(&place, &store, "owner_with_roles").await);
     works(&store).await;
 }
@@ -171,7 +171,7 @@ async fn ntf_23_an_owner_who_may_make_roles_has_the_wall() {
 async fn granted_later(place: &TestDatabase, store: &Store, login: &str) -> bool {
     place.sql(&[format!("grant punctual_tenant to {login}")]).await.unwrap();
     assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
-    store.wall_stands().await.unwrap().unwrap()
+    store.check_row_security().await.unwrap().unwrap()
 }
 
 /// NTF-23: an owner who may not is served all the same, is told, and gets the wall when somebody grants it.
@@ -180,7 +180,7 @@ async fn ntf_23_an_owner_without_the_role_is_served_and_told() {
     let (place, url) = owned_by("plain_owner", "").await;
     let store = Store::open(&url, 2).unwrap();
     store.migrate().await.unwrap();
-    assert_eq!(store.wall_stands().await.unwrap(), Some(false));
+    assert_eq!(store.check_row_security().await.unwrap(), Some(false));
     works(&store).await;
     assert!(granted_later(&place, &store, "plain_owner").await);
     assert_eq!(store.execute_as(TENANT, "select * from punctual.message").await.unwrap(), 1);

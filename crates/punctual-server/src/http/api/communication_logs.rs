@@ -7,7 +7,7 @@ use crate::http::error::ApiResult;
 use crate::http::page::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use punctual::base::redaction::masked;
+use punctual::base::redaction::mask_address;
 use punctual::delivery::rules::delivery::DeliveryStatus;
 use punctual::delivery::rules::template::choose::{is_named, word_of};
 use punctual::delivery::store::deliveries::log::{
@@ -276,7 +276,7 @@ fn key_for(caller: &Caller, one: &LoggedDelivery) -> String {
     match parts_of(one) {
         Some(parts) => parts.front.to_owned() + &caller.address(parts.address.unwrap_or_default()),
         // Nobody knows where an address might be in it.
-        None => masked(key),
+        None => mask_address(key),
     }
 }
 

@@ -56,7 +56,7 @@ pub struct InboxMessageView {
 /// 422 with every problem.
 pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> ApiResult<Json<BeginResponse>> {
     let delivery = read_delivery(&input)?;
-    let begun = app.engine.store().inbox_begin(caller.tenant, delivery).await?;
+    let begun = app.engine.store().begin_inbox(caller.tenant, delivery).await?;
     let plain = |decision, attempts| BeginResponse { decision, token: None, attempts, lease_until: None };
     Ok(Json(match begun {
         InboxBeginOutcome::Process { ticket, attempts, lease_until } => BeginResponse {
@@ -135,7 +135,7 @@ async fn mark(
     let error = read.text("error").unwrap_or_else(|| "the receiver gave no reason".into());
     problems.into_result()?;
     let (source, id) = (ticket.source.clone(), ticket.message_id.clone());
-    let outcome = app.engine.store().inbox_mark(caller.tenant, ticket, word(error)).await?;
+    let outcome = app.engine.store().mark_inbox(caller.tenant, ticket, word(error)).await?;
     match outcome {
         SettleOutcome::Done | SettleOutcome::AlreadyFinished => Ok(Json(json!({"outcome": outcome}))),
         SettleOutcome::LostClaim => Err(RequestFailure::conflict(format!(
@@ -184,7 +184,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Api
     let (mut which, dry_run) = read_which(&input)?;
     let mut ids = Vec::new();
     loop {
-        let step = app.engine.store().inbox_replay(caller.tenant, which.clone(), dry_run).await?;
+        let step = app.engine.store().replay_inbox(caller.tenant, which.clone(), dry_run).await?;
         which.after = step.ids.last().map_or(which.after, |id| id.0);
         ids.extend(step.ids);
         if !step.more {

@@ -170,7 +170,7 @@ fn show_flow(app: &App, flow: Flow) -> SurveyView {
     };
     SurveyView {
         id: flow.id.0,
-        warnings: app.engine.doubts(&draft).0,
+        warnings: app.engine.find_draft_warnings(&draft).0,
         name: flow.name,
         integration_id: flow.integration_id,
         draft: flow.draft,

@@ -14,7 +14,7 @@ use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use punctual::delivery::rules::template::review::doubt_twins;
+use punctual::delivery::rules::template::review::warn_of_duplicates;
 use punctual::delivery::rules::template::{MessageTemplate, TemplateDefinition};
 use punctual::delivery::store::templates::{StoredTemplate, TemplateDeletion, TemplateFilter};
 use punctual::flow::run::event_kinds::EventKindSet;
@@ -175,7 +175,7 @@ async fn saved(app: &App, caller: &Caller, template: StoredTemplate) -> ApiResul
         let (id, of) = (template.id, &template.definition);
         let active = app.engine.store().active_templates(caller.tenant, &of.event_type).await?;
         let others = active.templates.iter().map(|other| (other.id, &other.definition));
-        doubt_twins((id, of), others, &mut twins);
+        warn_of_duplicates((id, of), others, &mut twins);
     }
     let mut shown = shown(template, &*kinds(app, caller).await?);
     shown.warnings.extend(twins.0);

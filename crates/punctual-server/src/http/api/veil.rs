@@ -5,7 +5,7 @@
 use super::raw;
 use crate::auth::Caller;
 use punctual::access::store::keys::Role;
-use punctual::base::redaction::masked;
+use punctual::base::redaction::mask_address;
 use punctual::delivery::rules::consent::address::normal;
 use serde_json::value::RawValue;
 
@@ -17,7 +17,7 @@ impl Caller {
 
     /// An address as they may see it.
     pub(super) fn address(&self, address: &str) -> String {
-        if self.sees_people() || address.is_empty() { address.to_owned() } else { masked(address) }
+        if self.sees_people() || address.is_empty() { address.to_owned() } else { mask_address(address) }
     }
 
     /// A payload, or other JSON that may name people.
@@ -35,7 +35,7 @@ impl Caller {
         if self.sees_people() || address.is_empty() {
             return said.to_owned();
         }
-        let (normal, shown) = (normal(address), masked(address));
+        let (normal, shown) = (normal(address), mask_address(address));
         let bare = normal.trim_start_matches('+');
         [address, &normal, bare]
             .into_iter()

@@ -90,7 +90,7 @@ async fn plt_18_the_doctor_obeys_the_length_after_which_a_message_is_stuck() {
     store.use_clock(ClockMode::Manual, false).await.unwrap();
     store.set_clock(now.minus(Duration::from_secs(30 * 60))).await.unwrap();
     let delivery = InboxDelivery { lease: Duration::from_secs(1), ..InboxDelivery::new("shop", "1") };
-    store.inbox_begin(Tenant::DEFAULT, delivery).await.unwrap();
+    store.begin_inbox(Tenant::DEFAULT, delivery).await.unwrap();
     let file = place.file("punctual.toml", "inbox_stuck_after = \"10m\"\n");
     let usual = place.run(&["doctor"]).out;
     assert!(usual.contains("1 received message in progress"), "{usual}");
@@ -111,10 +111,10 @@ async fn plt_18_the_inbox_is_listed_and_replayed() {
     let engine = Engine::builder(place.database()).open().await.unwrap();
     for id in ["1", "2"] {
         let begun =
-            engine.store().inbox_begin(Tenant::DEFAULT, InboxDelivery::new("shop", id)).await.unwrap();
+            engine.store().begin_inbox(Tenant::DEFAULT, InboxDelivery::new("shop", id)).await.unwrap();
         let InboxBeginOutcome::Process { ticket, .. } = begun else { panic!("{begun:?}") };
         let mark = ProcessingOutcome::Dead { error: "no".into() };
-        engine.store().inbox_mark(Tenant::DEFAULT, ticket, mark).await.unwrap();
+        engine.store().mark_inbox(Tenant::DEFAULT, ticket, mark).await.unwrap();
     }
     let listed = place.json(&["inbox", "list", "--source", "shop", "--status", "dead"]);
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);

@@ -54,7 +54,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the connection is gone: connect again, and look.
-    pub async fn heard(&mut self) -> Result<()> {
+    pub async fn wait(&mut self) -> Result<()> {
         loop {
             match tokio::time::timeout(HEARTBEAT, self.notified.recv()).await {
                 Ok(Some(())) => return Ok(()),

@@ -87,7 +87,7 @@ pub trait SimulatedLink: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the subscription is broken.
-    fn heard(&self) -> LinkFuture<'_, Result<()>>;
+    fn wait_for_wake(&self) -> LinkFuture<'_, Result<()>>;
 }
 
 /// A database in memory, shared by all its users.

@@ -6,7 +6,7 @@ use crate::base::schema::Schema;
 use crate::delivery::rules::template::set::{FilledTemplate, TemplateSet};
 use crate::delivery::rules::template::{KnownNames, MessageTemplate, TemplateValues};
 use crate::flow::rules::entity::EntitySnapshot;
-use crate::flow::rules::event_kind::{EventKind, Recipient, RecipientMapping, stands_for};
+use crate::flow::rules::event_kind::{EventKind, Recipient, RecipientMapping, entity_or_payload};
 use crate::queue::rules::message::Entity;
 use serde_json::Value;
 
@@ -56,28 +56,28 @@ impl EventKind {
         let given = of
             .given
             .iter()
-            .fold(TemplateValues::default(), |values, (name, value)| values.given(name, *value));
+            .fold(TemplateValues::default(), |values, (name, value)| values.with_value(name, *value));
         let mut values = given
-            .given_if("recipient.phone", who.phone.as_deref())
-            .given_if("recipient.email", who.email.as_deref())
-            .given_if("recipient.name", who.name.as_deref())
-            .given_if("recipient.locale", who.locale.as_deref())
-            .given_if("recipient.ref", who.reference.as_deref())
-            .given_if("recipient.timeZone", who.zone.as_deref())
-            .given_if("entity.id", of.entity.map(|entity| entity.id.as_str()))
-            .given_if("entity.type", of.entity.map(|entity| entity.kind.as_str()));
+            .with_optional("recipient.phone", who.phone.as_deref())
+            .with_optional("recipient.email", who.email.as_deref())
+            .with_optional("recipient.name", who.name.as_deref())
+            .with_optional("recipient.locale", who.locale.as_deref())
+            .with_optional("recipient.ref", who.reference.as_deref())
+            .with_optional("recipient.timeZone", who.zone.as_deref())
+            .with_optional("entity.id", of.entity.map(|entity| entity.id.as_str()))
+            .with_optional("entity.type", of.entity.map(|entity| entity.kind.as_str()));
         if let Some(element) = who.element.as_deref() {
-            values = values.under("recipient", element);
+            values = values.with_json("recipient", element);
         }
         if let Some(prefix) = of.payload_prefix {
-            values = values.under(prefix, of.payload);
+            values = values.with_json(prefix, of.payload);
         }
-        values = values.under("", of.payload).under("payload", of.payload);
+        values = values.with_json("", of.payload).with_json("payload", of.payload);
         if let Some(state) = of.snapshot.state() {
-            values = values.under("", state);
+            values = values.with_json("", state);
         }
-        values = values.under("entity", stands_for(of.payload, of.snapshot));
-        of.related.iter().fold(values, |values, (name, state)| values.under(name, state))
+        values = values.with_json("entity", entity_or_payload(of.payload, of.snapshot));
+        of.related.iter().fold(values, |values, (name, state)| values.with_json(name, state))
     }
 
     /// The names that its templates can use. Any other name is doubtful.
@@ -86,9 +86,9 @@ impl EventKind {
         let mut known = KnownNames::always(&["unsubscribeUrl"]);
         self.add_names(&mut known, &[""]);
         match (&self.sample, &self.schema) {
-            (Some(_), _) => known.all_told_by(format!("the sample of {kind}")),
-            (None, Some(_)) => known.all_told_by(format!("the schema of {kind}")),
-            (None, None) => known.told_by_nothing(kind),
+            (Some(_), _) => known.mark_complete(format!("the sample of {kind}")),
+            (None, Some(_)) => known.mark_complete(format!("the schema of {kind}")),
+            (None, None) => known.mark_unlisted(kind),
         }
         known
     }

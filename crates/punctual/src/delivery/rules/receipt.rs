@@ -2,7 +2,7 @@
 //!
 //! Receipts come late, twice and out of order. [`after`] says how a delivery stands after one: it never goes
 //! back, so the order does not matter, and a repeated receipt changes nothing. [`Receipt::dedup_key`] is the
-//! same for the same report. [`look_again`] says how long a receipt is kept while its message is unknown: a
+//! same for the same report. [`next_lookup_delay`] says how long a receipt is kept while its message is unknown: a
 //! provider may be faster than the commit that stores its message id.
 //!
 //! Not decided here: whether a receipt can be believed. The caller has verified it.
@@ -10,7 +10,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::digest;
 use crate::base::limits::{RECEIPT_KEPT, RECEIPT_LOOK_MIN};
-use crate::base::redaction::masked;
+use crate::base::redaction::mask_address;
 use crate::delivery::rules::consent::SuppressionReason;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use std::time::Duration;
@@ -96,12 +96,12 @@ impl Receipt {
     /// The same without zero characters, which PostgreSQL does not take, and without the address in what
     /// went wrong: mail servers like to repeat it, and the log shows that text to more people.
     #[must_use]
-    pub fn fit_to_keep(self) -> Self {
+    pub fn sanitize(self) -> Self {
         let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
         let address = self.address.map(clean);
         let mut error = self.error.map(clean);
         if let (Some(address), Some(error)) = (address.as_deref().filter(|a| !a.is_empty()), &mut error) {
-            *error = error.replace(address, &masked(address));
+            *error = error.replace(address, &mask_address(address));
         }
         Self {
             message_id: self.message_id.map(clean),
@@ -168,7 +168,7 @@ pub const fn after(stands: DeliveryStatus, told: ReceiptStatus) -> Option<Delive
 /// How long to wait before the next look for the message of a receipt of this age; `None` if it is too old,
 /// and its message is not ours.
 #[must_use]
-pub fn look_again(age: Duration) -> Option<Duration> {
+pub fn next_lookup_delay(age: Duration) -> Option<Duration> {
     (age < RECEIPT_KEPT).then(|| age.max(RECEIPT_LOOK_MIN))
 }
 

@@ -66,7 +66,7 @@ impl AcceptedMessage {
     /// The same without zero characters, which PostgreSQL does not take: one strange answer must not prevent
     /// the outcomes of its neighbours from being stored.
     #[must_use]
-    pub(crate) fn fit_to_keep(self) -> Self {
+    pub(crate) fn sanitize(self) -> Self {
         let clean = |text: String| if text.contains('\0') { text.replace('\0', "") } else { text };
         Self { message_id: self.message_id.map(clean), answer: self.answer.map(clean) }
     }

@@ -28,7 +28,7 @@ use crate::delivery::run::channel::{
 use crate::delivery::run::channel_limiter::{ChannelReply, LimiterDecision, SendPermit};
 use crate::delivery::run::context::{ClaimGuard, DeliveryContext};
 use crate::delivery::run::kinds::{Planner, RenderOutcome, Renderer};
-use crate::delivery::run::send_outcome::{TryAnswer, doubted, no_channel};
+use crate::delivery::run::send_outcome::{TryAnswer, mark_uncertain, no_channel};
 use crate::delivery::store::deliveries::delivery::{
     ClaimedDeliveries, DeliveryOutcome, DeliverySettlement, DueDelivery, SettledDelivery,
 };
@@ -185,7 +185,7 @@ impl DeliveryBatch {
         let loaded = tokio::select! {
             biased;
             loaded = load => loaded?,
-            () = stop.reached(StopPhase::Over) => None,
+            () = stop.wait_for(StopPhase::Over) => None,
         };
         let Some((stopped, renderer)) = loaded else { return Ok(false) };
         self.loaded = self.begun + window.len();
@@ -250,7 +250,7 @@ impl DeliveryBatch {
                     self.renew().await;
                 }
             }
-            () = stop.reached(StopPhase::Over) => return false,
+            () = stop.wait_for(StopPhase::Over) => return false,
         }
         true
     }
@@ -269,7 +269,7 @@ impl DeliveryBatch {
             let rendered = match self.prepare(renderer.as_ref(), &due) {
                 Ok(rendered) => rendered,
                 Err(ending) => {
-                    let ending = if due.unsure { doubted(&due, *ending) } else { *ending };
+                    let ending = if due.unsure { mark_uncertain(&due, *ending) } else { *ending };
                     let failed =
                         matches!(ending, DeliveryOutcome::Failed { .. } | DeliveryOutcome::Uncertain { .. });
                     self.counts.send_failures += usize::from(failed);
@@ -377,7 +377,7 @@ impl DeliveryBatch {
         }
         let answered = matches!(sent, Ok(_) | Err(SendError::Permanent { .. }));
         let answer = TryAnswer {
-            sent: sent.map(AcceptedMessage::fit_to_keep),
+            sent: sent.map(AcceptedMessage::sanitize),
             probe: permit.is_probe(),
             now: self.now(),
         };

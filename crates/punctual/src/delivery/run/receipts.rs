@@ -19,7 +19,7 @@ use std::time::Duration;
 /// # Errors
 /// When the database does not answer; nothing was recorded then, and the provider repeats its callback.
 pub async fn record(context: &DeliveryContext, mut batch: ReceiptBatch) -> Result<ReceiptOutcome> {
-    batch.receipts = batch.receipts.into_iter().map(Receipt::fit_to_keep).collect();
+    batch.receipts = batch.receipts.into_iter().map(Receipt::sanitize).collect();
     let outcome =
         prepare_and_record(context, PreparedReceipts { batch, ..PreparedReceipts::default() }).await?;
     if outcome.waiting > 0 {
@@ -67,7 +67,7 @@ impl EarlyReceipts {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn look_all(&mut self) -> Result<ReceiptOutcome> {
+    pub async fn look_up_all(&mut self) -> Result<ReceiptOutcome> {
         let mut all = ReceiptOutcome::default();
         loop {
             let waiting = self.context.store().waiting_receipts().await?;
@@ -84,14 +84,14 @@ impl EarlyReceipts {
 
 impl LoopBody for EarlyReceipts {
     async fn tick(&mut self) -> Result<()> {
-        self.look_all().await.map(|_| ())
+        self.look_up_all().await.map(|_| ())
     }
 
     async fn wait(&mut self) {
         let due = tokio::time::sleep(self.next.clamp(Duration::from_millis(50), self.poll));
         let notified = async {
             tokio::time::sleep(RECEIPT_LOOK_MIN).await;
-            self.context.worker.wake.receipts_wait().await;
+            self.context.worker.wake.wait_for_receipts().await;
         };
         tokio::select! {
             () = due => {}

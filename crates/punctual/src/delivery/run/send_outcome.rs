@@ -98,7 +98,7 @@ impl NextTry<'_> {
 
 /// Marks a delivery that is not sent any more after a try that may have gone out, so that it does not count
 /// as never sent.
-pub(crate) fn doubted(due: &DueDelivery, ending: DeliveryOutcome) -> DeliveryOutcome {
+pub(crate) fn mark_uncertain(due: &DueDelivery, ending: DeliveryOutcome) -> DeliveryOutcome {
     match ending {
         DeliveryOutcome::Skipped { said, .. }
         | DeliveryOutcome::Failed { outcome: None, error: said, .. } => {

@@ -47,7 +47,7 @@ impl EventKindSet {
             }
             kind.add_names(&mut known, &prefixes);
         }
-        known.told_by_every_kind();
+        known.mark_any_kind();
         known
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn wait_for_schema(store: &Store, components: Components, patie
     if waits {
         say_arrived(began);
         // The connections were opened before the migration gave the roles of tenants their rights.
-        store.look_at_wall().await?;
+        store.refresh_row_security().await?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::flow::rules::entity::{EntitySnapshot, NewEntityState};
 use crate::flow::run::source_event::{LoadedEvents, SourceEvent};
 use crate::queue::rules::message::{Entity, Message, NewMessage};
 use crate::queue::store::messages::EnqueueOutcome;
-use crate::survey::run::events::{asked, is_for_surveys};
+use crate::survey::run::events::{find_candidates, is_for_surveys};
 use crate::survey::store::admit::INGEST_TOPIC;
 use std::collections::HashMap;
 
@@ -103,7 +103,7 @@ impl Engine {
             loaded.assume(tenant, entity.clone(), snapshot.clone());
         }
         let Some(of) = loaded.source_events().pop() else { return Ok(()) };
-        let candidates = asked(0, &of);
+        let candidates = find_candidates(0, &of);
         let addresses =
             candidates.iter().filter_map(|one| Some(one.item().candidate.ok()?.address.to_owned()));
         let sight = self.sight(tenant, addresses.collect()).await?;
@@ -123,7 +123,7 @@ impl Engine {
         assumed: &AssumedStates,
         explained: &mut EventExplanation,
     ) -> Result<()> {
-        let candidates = asked(0, of);
+        let candidates = find_candidates(0, of);
         let items: Vec<_> = candidates.iter().map(|one| one.item()).collect();
         let read: Vec<_> = items.iter().map(|item| item.candidate.as_ref().ok()).collect();
         let (about, sees) = ((sight.tenant, of.kind), (&sight.recipients, true));

@@ -22,7 +22,7 @@ use crate::engine::explain::events::{AssumedStates, UNPUBLISHED};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::run::source_event::SourceEvent;
 use crate::notification::rules::notification::Consideration;
-use crate::notification::run::forecast::{ForecastDelivery, ForecastOutcome, foresee};
+use crate::notification::run::forecast::{ForecastDelivery, ForecastOutcome, forecast_deliveries};
 use crate::notification::run::planner::PlanForecast;
 use crate::queue::rules::message::Entity;
 use serde::Serialize;
@@ -275,7 +275,8 @@ impl Engine {
         let (event, entity) = (Arc::new(of.event.clone()), of.entity.cloned());
         let cause = NotificationCause { event, entity, by_hand: false };
         let source = ParsedSourceEvent { cause, payload: Arc::clone(of.payload) };
-        let foreseen = foresee(&self.inner.delivery, source, &reached, states, planned_at).await?;
+        let foreseen =
+            forecast_deliveries(&self.inner.delivery, source, &reached, states, planned_at).await?;
         let keys = reached.iter().map(|planned| (planned.part, planned.channel.as_str()));
         let foreseen: HashMap<_, _> = keys.zip(foreseen).collect();
         let of_planned = |part, channel: &str| {
@@ -291,7 +292,7 @@ impl Engine {
         let open = reached.iter().filter(|planned| is_new(planned)).count();
         let mut explained = match open {
             0 => {
-                let (reason, said) = known.why_empty(reached.is_empty());
+                let (reason, said) = known.explain_empty(reached.is_empty());
                 NotificationExplanation::new(NotificationOutcome::Cancelled, Some(reason), said)
             }
             open => {

@@ -206,7 +206,7 @@ impl EventKind {
         payload: &'a Value,
         snapshot: &'a EntitySnapshot,
     ) -> impl Iterator<Item = Recipient<'a>> {
-        self.recipients.find(payload, stands_for(payload, snapshot))
+        self.recipients.find(payload, entity_or_payload(payload, snapshot))
     }
 
     /// Returns what an event says of its recipient, also if it names no address; `None` if the kind looks for
@@ -217,7 +217,7 @@ impl EventKind {
         payload: &'a Value,
         snapshot: &'a EntitySnapshot,
     ) -> Option<Recipient<'a>> {
-        self.recipients.describe(payload, stands_for(payload, snapshot))
+        self.recipients.describe(payload, entity_or_payload(payload, snapshot))
     }
 
     /// Whether a message about this would be pointless, and why.
@@ -229,7 +229,7 @@ impl EventKind {
             _ => {}
         }
         let condition = self.cancel_when.as_ref()?;
-        let state = stands_for(payload, snapshot);
+        let state = entity_or_payload(payload, snapshot);
         let mut facts = Facts::default();
         for path in condition.paths() {
             if let Some(value) = at(path, payload, state) {
@@ -242,7 +242,7 @@ impl EventKind {
     /// The related entities of an event, each with the name that templates use.
     #[must_use]
     pub fn related_ids(&self, payload: &Value, snapshot: &EntitySnapshot) -> Vec<(&str, Entity)> {
-        let state = stands_for(payload, snapshot);
+        let state = entity_or_payload(payload, snapshot);
         let found = self.related.iter().filter_map(|related| {
             let id = look(&related.id, payload, payload, state).and_then(text_of)?;
             Some((related.name.as_str(), Entity { kind: related.kind.clone(), id }))
@@ -266,7 +266,7 @@ impl EventKind {
 }
 
 /// The entity's state, or the payload in its place.
-pub(crate) fn stands_for<'a>(payload: &'a Value, snapshot: &'a EntitySnapshot) -> &'a Value {
+pub(crate) fn entity_or_payload<'a>(payload: &'a Value, snapshot: &'a EntitySnapshot) -> &'a Value {
     snapshot.state().unwrap_or(payload)
 }
 

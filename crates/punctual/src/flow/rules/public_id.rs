@@ -56,7 +56,7 @@ impl PublicId {
 
     /// Its bits as two integers, which every database keeps and compares well.
     #[must_use]
-    pub const fn halves(self) -> (i64, i64) {
+    pub const fn to_halves(self) -> (i64, i64) {
         ((self.0 >> 64) as u64 as i64, self.0 as u64 as i64)
     }
 

@@ -297,7 +297,7 @@ pub(crate) async fn wait_for_entries(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Ent
 
 /// Reads the entry of a public id that was not deleted, under its lock.
 pub(crate) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Option<Entry>> {
-    let (high, low) = id.halves();
+    let (high, low) = id.to_halves();
     let row = tx.first(BY_PUBLIC_ID_LOCKED, params![high, low]).await?;
     row.map(|mut row| read_entry(&mut row)).transpose()
 }
@@ -305,7 +305,7 @@ pub(crate) async fn lock_by_public_id(tx: &mut Tx, id: PublicId) -> Result<Optio
 /// Reads the entries of public ids that were not deleted, each under its lock, in the order of their ids.
 pub(crate) async fn lock_by_public_ids(tx: &mut Tx, tenant: Tenant, ids: &[PublicId]) -> Result<Vec<Entry>> {
     let wanted: HashSet<PublicId> = ids.iter().copied().collect();
-    let high: Vec<i64> = ids.iter().map(|id| id.halves().0).collect();
+    let high: Vec<i64> = ids.iter().map(|id| id.to_halves().0).collect();
     let mut rows = tx.query(BY_PUBLIC_IDS_LOCKED, &[tenant.id().into(), Value::Ints(&high)]).await?;
     let found: Vec<Entry> = rows.iter_mut().map(read_entry).collect::<Result<_>>()?;
     Ok(found.into_iter().filter(|entry| entry.public_id.is_some_and(|id| wanted.contains(&id))).collect())

@@ -7,7 +7,7 @@
 //! replayed dead letter opens it again.
 //!
 //! Not promised: that a run ends whose items are settled by [`Store::ack_whole`], which looks at
-//! nothing but the claim. The engine does not do that to runs ([`Store::settles_with_more`]).
+//! nothing but the claim. The engine does not do that to runs ([`Store::has_hooks_for`]).
 
 mod history;
 mod hook;

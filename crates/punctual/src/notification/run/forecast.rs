@@ -60,7 +60,7 @@ pub(crate) enum ForecastOutcome {
 ///
 /// # Errors
 /// When the database does not answer.
-pub(crate) async fn foresee(
+pub(crate) async fn forecast_deliveries(
     context: &DeliveryContext,
     source: ParsedSourceEvent,
     planned: &[&PlannedDelivery],

@@ -126,7 +126,7 @@ impl NotificationRenderer {
     /// Finds the recipients of deliveries. A stored identity is read only if no recipient of the event has
     /// the address any more.
     async fn find_people(&mut self, context: &DeliveryContext, deliveries: &[&Delivery]) -> Result<()> {
-        let strangers = self.meet(deliveries, &HashMap::new());
+        let strangers = self.match_recipients(deliveries, &HashMap::new());
         if strangers.is_empty() {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl NotificationRenderer {
             Some(forecast) => forecast.recipients.clone(),
             None => context.store().kept_recipients(strangers.iter().map(|of| of.id).collect()).await?,
         };
-        for of in self.meet(&strangers, &kept) {
+        for of in self.match_recipients(&strangers, &kept) {
             let whom = kept.get(&of.id).cloned().unwrap_or_default();
             self.people.insert(of.id, whom.with(&of.channel, &of.address));
         }
@@ -143,7 +143,7 @@ impl NotificationRenderer {
 
     /// Finds the recipients of these deliveries, reading each event once; returns the deliveries without a
     /// match.
-    fn meet<'d>(
+    fn match_recipients<'d>(
         &mut self,
         deliveries: &[&'d Delivery],
         kept: &HashMap<DeliveryId, RecipientIdentity>,
@@ -261,7 +261,7 @@ impl NotificationRenderer {
     }
 
     /// Returns the delivery for another channel if this one refuses for good.
-    fn instead_of(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
+    fn plan_fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
         let channel = context.policy(&of.channel).fallback.as_deref()?;
         let ParsedSourceEvent { cause: NotificationCause { event, entity, by_hand }, payload } =
             self.causes.get(&of.entry)?;
@@ -279,7 +279,7 @@ impl NotificationRenderer {
             part: of.part,
         };
         self.people.get(&of.id)?;
-        Some(refused.instead(channel, set, &self.recipient(of)))
+        Some(refused.to_fallback(channel, set, &self.recipient(of)))
     }
 
     /// Whether the recipient wants it, so and now.
@@ -376,6 +376,6 @@ impl Renderer for NotificationRenderer {
     }
 
     fn fallback(&self, context: &DeliveryContext, of: &Delivery) -> Option<PlannedDelivery> {
-        self.instead_of(context, of)
+        self.plan_fallback(context, of)
     }
 }

@@ -46,6 +46,6 @@ pub(crate) fn reaped(reaped: &ReapOutcome) {
 }
 
 /// Processed messages left the inbox.
-pub(crate) fn inbox_forgotten(n: u64) {
+pub(crate) fn count_pruned_inbox(n: u64) {
     counter!("punctual_inbox_forgotten_total").increment(n);
 }

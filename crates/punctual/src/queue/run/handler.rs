@@ -33,7 +33,7 @@ impl Work {
     ///
     /// # Errors
     /// [`Error::Invalid`] when it is not JSON, or larger than [`limits::OUTPUT_BYTES_MAX`].
-    pub fn hand_in(&self, output: impl Into<String>) -> Result<(), Error> {
+    pub fn set_output(&self, output: impl Into<String>) -> Result<(), Error> {
         let output = output.into();
         check_output(&output)?;
         if let Some(place) = &self.output {

@@ -119,7 +119,7 @@ impl HandlerBatch {
                 served: assignment.served.clone().map(|served| (items[0].item.lane(), served)),
                 suspect: items.iter().any(|c| c.item.is_suspect()),
                 keyed: items.iter().any(|c| c.item.key().is_some()),
-                hooked: items.iter().any(|c| handlers.context.store.settles_with_more(&c.message)),
+                hooked: items.iter().any(|c| handlers.context.store.has_hooks_for(&c.message)),
                 whole_claim: tokens.iter().filter(|t| **t == token).count() == 1,
                 token,
                 left: items.len(),
@@ -177,7 +177,7 @@ impl HandlerBatch {
         let alone = loop {
             tokio::select! {
                 biased;
-                () = stop.reached(StopPhase::Finishing) => break None,
+                () = stop.wait_for(StopPhase::Finishing) => break None,
                 permit = &mut turn => break permit,
                 kept = place.keep(&context.store, context.lease, context.lease / RENEW_SHARE) => {
                     // Nothing of it has begun: when it cannot keep its lease, it makes room.
@@ -247,7 +247,7 @@ impl HandlerBatch {
                 Some(finished) = running.join_next() => {
                     self.hear_all(finished, &mut running, &mut tally);
                 }
-                () = stop.reached(awaited) => {
+                () = stop.wait_for(awaited) => {
                     if awaited == StopPhase::Over {
                         running.abort_all();
                         break;
@@ -284,7 +284,7 @@ impl HandlerBatch {
         claimed: ClaimedItem,
         permit: OwnedSemaphorePermit,
     ) -> impl Future<Output = HandledMessage> + Send + use<> {
-        let hooked = self.hooked && self.handlers.context.store.settles_with_more(&claimed.message);
+        let hooked = self.hooked && self.handlers.context.store.has_hooks_for(&claimed.message);
         handle(Arc::clone(&self.slot().handler), claimed, permit, hooked)
     }
 
@@ -304,7 +304,7 @@ impl HandlerBatch {
                     finished += 1;
                     busy += result.took;
                     self.left -= 1;
-                    self.hear(result, tally);
+                    self.record_outcome(result, tally);
                 }
             }
         }
@@ -327,7 +327,7 @@ impl HandlerBatch {
             match finished {
                 Ok(finished) => {
                     busy += finished.took;
-                    self.hear(finished, tally);
+                    self.record_outcome(finished, tally);
                 }
                 Err(_) => tally.lost += 1,
             }
@@ -351,7 +351,7 @@ impl HandlerBatch {
         pace.per_item().is_some_and(|took| took < share)
     }
 
-    fn hear(&mut self, finished: HandledMessage, tally: &mut BatchCounts) {
+    fn record_outcome(&mut self, finished: HandledMessage, tally: &mut BatchCounts) {
         let word = match finished.handled {
             Ok(()) => {
                 tally.done += 1;

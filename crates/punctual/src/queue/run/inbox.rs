@@ -67,12 +67,12 @@ impl InboxPruner {
 
     async fn step(&self) -> Result<u64> {
         let forgotten = self.store.prune_inbox(self.retention).await?;
-        gauge::inbox_forgotten(forgotten);
+        gauge::count_pruned_inbox(forgotten);
         Ok(forgotten)
     }
 
     async fn look_for_stuck(&self) -> Result<()> {
-        let counts = self.store.inbox_counts(self.settings.stuck_after).await?;
+        let counts = self.store.count_inbox(self.settings.stuck_after).await?;
         if counts.stuck > 0 {
             tracing::warn!(target: "punctual", stuck = counts.stuck,
                 "messages in the inbox are long past their lease and were not delivered again");

@@ -148,7 +148,7 @@ pub async fn drive<T: LoopBody>(make: impl Fn() -> T + Send, health: LoopHealth,
         }
         tokio::select! {
             biased;
-            () = stop.reached(StopPhase::Finishing) => {}
+            () = stop.wait_for(StopPhase::Finishing) => {}
             () = tokio::time::sleep(hastened(pause)) => {}
         }
         pause = (pause * 2).min(TROUBLE_PAUSE_MAX);
@@ -162,7 +162,7 @@ async fn tick_and_wait(ticks: &mut impl LoopBody, health: &LoopHealth, stop: &St
     done?;
     tokio::select! {
         biased;
-        () = stop.reached(StopPhase::Finishing) => {}
+        () = stop.wait_for(StopPhase::Finishing) => {}
         () = ticks.wait() => {}
     }
     Ok(())
@@ -188,7 +188,7 @@ mod tests {
             match self.ticks.fetch_add(1, Ordering::Relaxed) {
                 0 => panic!("out of luck"),
                 1 => {}
-                _ => self.stopper.say(StopPhase::Finishing),
+                _ => self.stopper.signal(StopPhase::Finishing),
             }
             self.is_spoilt = false;
             Ok(())

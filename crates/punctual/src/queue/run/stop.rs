@@ -45,7 +45,7 @@ pub fn channel() -> (StopSender, StopSignal) {
 
 impl StopSender {
     /// Says how far it is.
-    pub fn say(&self, phase: StopPhase) {
+    pub fn signal(&self, phase: StopPhase) {
         {
             let mut now = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
             *now = phase.max(*now);
@@ -62,7 +62,7 @@ impl StopSignal {
     }
 
     /// Waits until it is at least this far; for ever if the stopper is gone without a word.
-    pub async fn reached(&self, phase: StopPhase) {
+    pub async fn wait_for(&self, phase: StopPhase) {
         loop {
             // Listens first, looks afterwards: a word in between is not missed.
             let said = self.0.said.notified();

@@ -46,7 +46,7 @@ impl Wake {
 
     /// Whether a wake-up came since the last look.
     #[must_use]
-    pub fn was_heard(&self) -> bool {
+    pub fn has_wake_up(&self) -> bool {
         self.fresh.load(Ordering::Relaxed)
     }
 
@@ -69,7 +69,7 @@ impl Wake {
     }
 
     /// Waits until receipts may wait for their messages.
-    pub async fn receipts_wait(&self) {
+    pub async fn wait_for_receipts(&self) {
         self.receipts.notified().await;
     }
 
@@ -86,12 +86,12 @@ impl Wake {
     }
 
     /// Waits for the next wake-up; one that came since the last wait counts.
-    pub async fn heard(&self) {
+    pub async fn wait(&self) {
         self.here.notified().await;
     }
 
     /// Waits with any number of others for the next wake-up from now on.
-    pub async fn heard_by_all(&self) {
+    pub async fn wait_shared(&self) {
         self.long_polls.notified().await;
     }
 }
@@ -142,7 +142,7 @@ impl LoopBody for WakeListener {
         if ear.must_poll() {
             tokio::time::sleep(CHANGE_POLL).await;
         }
-        match ear.heard().await {
+        match ear.wait().await {
             Ok(true) => self.wake.heard_elsewhere(),
             Ok(false) => {}
             Err(error) => {

@@ -131,7 +131,7 @@ impl WorkerLoop {
     pub async fn run_due(&mut self) -> Result<WorkCounts> {
         let mut total = WorkCounts::default();
         loop {
-            self.look_again();
+            self.forget_lanes();
             let counts = self.give_turns().await?;
             total.add(counts);
             match self.rest {
@@ -144,7 +144,7 @@ impl WorkerLoop {
     }
 
     /// Forgets what it knows: the next tick looks at the tables.
-    fn look_again(&mut self) {
+    fn forget_lanes(&mut self) {
         self.looked = None;
         self.deep.clear();
         self.poll = POLL_MIN;
@@ -153,7 +153,7 @@ impl WorkerLoop {
     /// Looks if it is time, and lets every executor claim and begin.
     async fn give_turns(&mut self) -> Result<WorkCounts> {
         if self.must_look() {
-            self.look().await?;
+            self.find_ready_lanes().await?;
         }
         let (mut counts, mut asked) = (WorkCounts::default(), false);
         for n in 0..self.executors.len() {
@@ -225,13 +225,13 @@ impl WorkerLoop {
     }
 
     fn must_look(&self) -> bool {
-        let usual = if self.context.wake.was_heard() { WOKEN_PAUSE } else { LOOK_PAUSE };
+        let usual = if self.context.wake.has_wake_up() { WOKEN_PAUSE } else { LOOK_PAUSE };
         let pause = usual.max(self.look_cost * LOOK_SHARE);
         let has_offers = self.offers.iter().any(|offers| !offers.is_empty());
         self.looked.is_none_or(|at| !has_offers || at.elapsed() >= pause)
     }
 
-    async fn look(&mut self) -> Result<()> {
+    async fn find_ready_lanes(&mut self) -> Result<()> {
         let start = monotonic();
         self.context.wake.forget();
         self.context.forget_openings();
@@ -240,7 +240,7 @@ impl WorkerLoop {
             self.look_whole().await?;
             self.looked_whole = Some(monotonic());
         } else {
-            self.look_beside().await?;
+            self.find_other_lanes().await?;
         }
         self.looked = Some(monotonic());
         self.look_cost = start.elapsed();
@@ -249,7 +249,7 @@ impl WorkerLoop {
 
     /// Looks for lanes beside those that are known to be deep. Messages that have no lane yet are routed, and
     /// looked for again; more lanes than one statement can visit need a whole look.
-    async fn look_beside(&mut self) -> Result<()> {
+    async fn find_other_lanes(&mut self) -> Result<()> {
         let deep = &self.deep;
         self.offers.iter_mut().for_each(|offers| offers.retain(|offer| deep.contains(&offer.lane)));
         let mut known: Vec<LaneId> = deep.iter().copied().collect();
@@ -414,8 +414,8 @@ impl WorkerLoop {
                 tokio::select! {
                     biased;
                     () = context.room.notified() => {}
-                    () = context.wake.heard() => self.look_again(),
-                    () = tokio::time::sleep(POLL_MIN) => self.look_again(),
+                    () = context.wake.wait() => self.forget_lanes(),
+                    () = tokio::time::sleep(POLL_MIN) => self.forget_lanes(),
                 }
             }
             RestReason::Idle(due) => {
@@ -426,8 +426,8 @@ impl WorkerLoop {
                 let pause = if waits_for_room { pause.min(POLL_MIN) } else { pause };
                 tokio::select! {
                     biased;
-                    () = context.wake.heard() => self.look_again(),
-                    () = context.room.notified(), if waits_for_room => self.look_again(),
+                    () = context.wake.wait() => self.forget_lanes(),
+                    () = context.room.notified(), if waits_for_room => self.forget_lanes(),
                     () = tokio::time::sleep(pause) => self.poll_slower(),
                 }
             }
@@ -441,7 +441,7 @@ impl WorkerLoop {
             RestReason::Full => self.context.room.notified().await,
             RestReason::Idle(_) => {
                 self.context.help.notified().await;
-                self.look_again();
+                self.forget_lanes();
             }
         }
     }

@@ -38,7 +38,7 @@ struct PendingEnqueue {
 
 impl Store {
     /// Writes one message, together with others that come at the same time.
-    pub(crate) async fn enqueue_in_company(
+    pub(crate) async fn enqueue_grouped(
         &self,
         tenant: Tenant,
         message: NewMessage,
@@ -48,7 +48,7 @@ impl Store {
         #[cfg(feature = "sqlite")]
         #[allow(irrefutable_let_patterns, reason = "refutable with the postgres feature")]
         if let crate::database::store::Backend::Sqlite(db) = &self.backend {
-            return self.join_crowd(db, single, answer).await;
+            return self.enqueue_through_writer(db, single, answer).await;
         }
         let company = self.part::<GroupCommit>();
         let door = company.door.get_or_init(|| open_door(self.alone()));
@@ -72,9 +72,9 @@ async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<PendingEnqu
     let mut waiting = Vec::new();
     while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
         let crowd = waiting.len();
-        for (tenant, party) in parties(waiting.drain(..)) {
+        for (tenant, party) in group_by_tenant(waiting.drain(..)) {
             let written = store.enqueue_plain(tenant, party.batch.messages).await;
-            answer(written, party.replies);
+            send_replies(written, party.replies);
         }
         // The callers just answered are about to ask again: they go first, and join.
         for _ in 0..PATIENCE_TURNS {
@@ -93,7 +93,7 @@ struct TenantBatch {
     replies: Vec<oneshot::Sender<Result<EnqueueOutcome>>>,
 }
 
-fn parties(singles: impl Iterator<Item = PendingEnqueue>) -> BTreeMap<Tenant, TenantBatch> {
+fn group_by_tenant(singles: impl Iterator<Item = PendingEnqueue>) -> BTreeMap<Tenant, TenantBatch> {
     let mut all: BTreeMap<Tenant, TenantBatch> = BTreeMap::new();
     for PendingEnqueue { tenant, message, reply } in singles {
         let new = || TenantBatch { batch: Batch { tenant, messages: Vec::new() }, replies: Vec::new() };
@@ -105,7 +105,7 @@ fn parties(singles: impl Iterator<Item = PendingEnqueue>) -> BTreeMap<Tenant, Te
 }
 
 /// A caller that went away does not want the answer; its message stands.
-fn answer(result: Result<Vec<EnqueueOutcome>>, replies: Vec<oneshot::Sender<Result<EnqueueOutcome>>>) {
+fn send_replies(result: Result<Vec<EnqueueOutcome>>, replies: Vec<oneshot::Sender<Result<EnqueueOutcome>>>) {
     match result {
         Ok(all) => replies.into_iter().zip(all).for_each(|(reply, one)| _ = reply.send(Ok(one))),
         Err(error) => replies.into_iter().for_each(|reply| _ = reply.send(Err(error.replicate()))),

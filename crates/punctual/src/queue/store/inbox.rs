@@ -1,6 +1,6 @@
 //! The inbox: a message that was received is processed once, however often it is delivered.
 //!
-//! The key is (tenant, source, message id). [`Store::inbox_begin`] decides about a delivery in one
+//! The key is (tenant, source, message id). [`Store::begin_inbox`] decides about a delivery in one
 //! transaction: of any number at once, one is told to process the message, and gets a token with a lease.
 //! When the lease ends, the next delivery gets a token of its own, and from then on, not before, the old one
 //! holds nothing any more: a mark with it returns `LostClaim`, and nothing is written. To commit the effect
@@ -156,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem.
-    pub fn inbox_begin(&self, tenant: Tenant, delivery: InboxDelivery) -> VerbFuture<'_, InboxBeginOutcome> {
+    pub fn begin_inbox(&self, tenant: Tenant, delivery: InboxDelivery) -> VerbFuture<'_, InboxBeginOutcome> {
         VerbFuture::new(async move {
             delivery.check()?;
             self.of(tenant)
@@ -169,7 +169,7 @@ impl Store {
 
     /// Marks a message: `LostClaim` when the ticket's token holds nothing any more, `AlreadyFinished` when it
     /// has the same mark already.
-    pub fn inbox_mark(
+    pub fn mark_inbox(
         &self,
         tenant: Tenant,
         ticket: InboxTicket,
@@ -202,7 +202,7 @@ impl Store {
 
     /// Requeues dead messages, a bounded number at a time: the next delivery of each is processed, with its
     /// attempts counted anew.
-    pub fn inbox_replay(
+    pub fn replay_inbox(
         &self,
         tenant: Tenant,
         which: InboxFilter,
@@ -221,7 +221,7 @@ impl Store {
 
     /// Counts messages in a status that an operator should know of; a message this far past its lease is
     /// stuck.
-    pub fn inbox_counts(&self, stuck_after: Duration) -> VerbFuture<'_, InboxCounts> {
+    pub fn count_inbox(&self, stuck_after: Duration) -> VerbFuture<'_, InboxCounts> {
         self.read(stuck_after, |tx, after| {
             Box::pin(async move {
                 let now = tx.now().await?;
@@ -323,13 +323,13 @@ async fn begin(
         other => other,
     };
     tx.execute("update punctual.inbox set last_seen = $2 where id = $1", params![id, now]).await?;
-    Ok(told(verdict, attempts))
+    Ok(to_begin_outcome(verdict, attempts))
 }
 
 /// Returns the answer to a delivery whose message another transaction has.
 fn told_by(row: &Row, delivery: &InboxDelivery, now: Timestamp) -> Result<InboxBeginOutcome> {
     let known = known(row)?;
-    Ok(told(known.verdict(delivery, now), known.attempts))
+    Ok(to_begin_outcome(known.verdict(delivery, now), known.attempts))
 }
 
 async fn insert(
@@ -372,7 +372,7 @@ const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
 
 /// Returns the answer to a delivery that does not process the message. To process the message, or to let it
 /// die, takes the row; without the row another receiver has it.
-const fn told(verdict: InboxDecision, attempts: u32) -> InboxBeginOutcome {
+const fn to_begin_outcome(verdict: InboxDecision, attempts: u32) -> InboxBeginOutcome {
     match verdict {
         InboxDecision::AlreadyProcessed => InboxBeginOutcome::AlreadyProcessed { attempts },
         InboxDecision::Process | InboxDecision::Dies | InboxDecision::InProgress => {

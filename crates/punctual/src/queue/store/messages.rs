@@ -82,7 +82,7 @@ impl Store {
                 return self.enqueue_plain(tenant, messages).await;
             }
             let Some(message) = messages.pop() else { return Ok(Vec::new()) };
-            return Ok(vec![self.enqueue_in_company(tenant, message).await?]);
+            return Ok(vec![self.enqueue_grouped(tenant, message).await?]);
         }
         let enqueued =
             self.of(tenant).write(Batch { tenant, messages }, |tx, b| Box::pin(enqueue_new(tx, b))).await;

@@ -93,7 +93,7 @@ struct Request {
 
 impl Store {
     /// Settles claims whose items all went well, have no key and are wanted by no settlement hook
-    /// ([`Store::settles_with_more`]); answers those that held.
+    /// ([`Store::has_hooks_for`]); answers those that held.
     pub fn ack_whole(&self, tokens: Vec<Token>) -> VerbFuture<'_, HashSet<Token>> {
         VerbFuture::new(async move {
             let held = self.write_alone(tokens, |tx, tokens| Box::pin(ack_whole(tx, tokens))).await;
@@ -130,7 +130,7 @@ impl Store {
     /// Whether something beside the queue may commit with the settlement of this message, such as the
     /// run of a job: its claim cannot be settled by [`Store::ack_whole`].
     #[must_use]
-    pub fn settles_with_more(&self, message: &Message) -> bool {
+    pub fn has_hooks_for(&self, message: &Message) -> bool {
         self.settlement_hooks().want_message(message)
     }
 
@@ -222,7 +222,11 @@ async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<SettleOut
 }
 
 /// Settles items of one claim as part of a greater transaction; answers in the order given.
-pub(crate) async fn say(tx: &mut Tx, settlement: Settlement, seed: u64) -> Result<Vec<SettleOutcome>> {
+pub(crate) async fn settle_items(
+    tx: &mut Tx,
+    settlement: Settlement,
+    seed: u64,
+) -> Result<Vec<SettleOutcome>> {
     let request = Request { settlements: vec![settlement], within: None, seed };
     let (mut outcomes, _) = settle_all(tx, &request).await?;
     Ok(outcomes.pop().unwrap_or_default())
@@ -257,7 +261,7 @@ async fn settle_one(
     let mut outcomes = Vec::with_capacity(settlement.words.len());
     let mut said: Vec<(ClaimItem, &SettleAction)> = Vec::new();
     for (message, word) in &settlement.words {
-        outcomes.push(held.hear(*message, request.within, word, &mut said));
+        outcomes.push(held.take_item(*message, request.within, word, &mut said));
     }
     if said.is_empty() {
         return Ok(outcomes);
@@ -281,7 +285,7 @@ impl ClaimRow {
     }
 
     /// Takes an item out of what is open, or says why not.
-    fn hear<'w>(
+    fn take_item<'w>(
         &mut self,
         message: MessageId,
         within: Option<LaneId>,

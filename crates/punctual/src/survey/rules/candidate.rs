@@ -170,7 +170,7 @@ pub fn listeners(
     let recipient = json!({"address": of.address, "locale": of.locale, "customerRef": of.customer_ref});
     // Facts beyond the limit are absent, for a filter as everywhere.
     let facts = answer_facts(answers, of.payload, &recipient).unwrap_or_default();
-    told(survey, trigger, &facts)
+    filter_subscribers(survey, trigger, &facts)
 }
 
 /// Adds what a trigger of this flow sees besides.
@@ -195,7 +195,7 @@ fn answer_facts<'a>(
 }
 
 /// Those of a survey's subscribers whose filters hold.
-fn told(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Option<Vec<String>> {
+fn filter_subscribers(survey: &Survey, trigger: Option<&Trigger>, facts: &Facts<'_>) -> Option<Vec<String>> {
     let subscribers = survey.subscribers_of(trigger)?;
     let wanted =
         |filter: &Option<crate::base::condition::Condition>| filter.as_ref().is_none_or(|f| f.holds(facts));

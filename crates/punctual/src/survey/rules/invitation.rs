@@ -275,7 +275,8 @@ static OWN: LazyLock<Vec<OwnTemplates>> = LazyLock::new(|| {
 fn by_ourselves(own: &OwnTemplates, invitation: &Invitation<'_>, tag: &str) -> InvitationText {
     let [subject, body] = if invitation.attempt <= 1 { &own.invitation } else { &own.reminder };
     let title = title(invitation, tag);
-    let values = TemplateValues::default().given(LINK, invitation.survey_url).given("surveyTitle", title);
+    let values =
+        TemplateValues::default().with_value(LINK, invitation.survey_url).with_value("surveyTitle", title);
     let render = |text: &Option<TextTemplate>, target| {
         text.as_ref().map(|text| text.render(&values, target, tag).text).unwrap_or_default()
     };

@@ -19,8 +19,8 @@ use crate::flow::rules::entry_events::INSTANCE_SENT;
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::run::source_event::SourceEvent;
 use crate::survey::rules::candidate::Candidate;
-use crate::survey::rules::candidate::recipients::{CandidateRecipient, reached};
-use crate::survey::run::ingest::preview::{PreviewedEvent, foretell};
+use crate::survey::rules::candidate::recipients::{CandidateRecipient, resolve_recipients};
+use crate::survey::run::ingest::preview::{PreviewedEvent, preview_batch};
 use crate::survey::run::ingest::{IngestBatch, IngestItem, IngestOutcome, IngestReport, ingest};
 use crate::survey::run::kind::SurveyKind;
 use crate::survey::store::publish::TOPIC;
@@ -36,7 +36,7 @@ type CandidatesByKind<'a> = BTreeMap<&'a str, Vec<EventCandidate<'a>>>;
 /// When the database does not answer: entries that were written until then are known the next time.
 pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]) -> Result<Vec<EventPlan>> {
     let mut all: Vec<EventPlan> = events.iter().map(|_| EventPlan::Ignored).collect();
-    for (tenant, wanted) in wanted(surveys, events).await? {
+    for (tenant, wanted) in select_candidates(surveys, events).await? {
         let lots: Vec<IngestBatch<'_>> = wanted.iter().map(|(kind, asked)| lot(kind, asked)).collect();
         let met = ingest(surveys, tenant, &lots).await?;
         for (item, one) in lots.iter().flat_map(|lot| &lot.items).zip(met.into_iter().flatten()) {
@@ -50,14 +50,14 @@ pub(crate) async fn plan_events(surveys: &SurveyKind, events: &[SourceEvent<'_>]
 ///
 /// # Errors
 /// When the database does not answer.
-pub(crate) async fn foretell_event(
+pub(crate) async fn preview_event(
     surveys: &SurveyKind,
     event: SourceEvent<'_>,
 ) -> Result<Option<PreviewedEvent>> {
     let mut foretold = None;
-    for (tenant, wanted) in wanted(surveys, &[event]).await? {
+    for (tenant, wanted) in select_candidates(surveys, &[event]).await? {
         for (kind, asked) in &wanted {
-            foretold = Some(foretell(surveys, tenant, &lot(kind, asked)).await?);
+            foretold = Some(preview_batch(surveys, tenant, &lot(kind, asked)).await?);
         }
     }
     Ok(foretold)
@@ -79,7 +79,7 @@ fn note(plan: &mut EventPlan, one: IngestReport) {
 }
 
 /// The events that surveys look at.
-async fn wanted<'a>(
+async fn select_candidates<'a>(
     surveys: &SurveyKind,
     heard: &[SourceEvent<'a>],
 ) -> Result<BTreeMap<Tenant, CandidatesByKind<'a>>> {
@@ -96,7 +96,7 @@ async fn wanted<'a>(
     for (at, one) in heard.iter().enumerate() {
         let (tenant, kind) = (one.event.tenant, one.event.kind.as_str());
         if offered.get(&tenant).is_some_and(|offered| offered.names(kind)) && is_for_surveys(one) {
-            all.entry(tenant).or_default().entry(kind).or_default().extend(asked(at, one));
+            all.entry(tenant).or_default().entry(kind).or_default().extend(find_candidates(at, one));
         }
     }
     Ok(all)
@@ -122,10 +122,10 @@ pub(crate) struct EventCandidate<'a> {
 }
 
 /// The candidates of an event: one for each address of the people it names.
-pub(crate) fn asked<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
+pub(crate) fn find_candidates<'a>(at: usize, of: &SourceEvent<'a>) -> Vec<EventCandidate<'a>> {
     let pointless = of.kind_or_undefined().is_pointless(of.snapshot, of.payload);
     let entity = of.entity.map(|entity| json!({"type": entity.kind, "id": entity.id}));
-    let people = reached(of.payload, of.kind, of.snapshot).into_iter();
+    let people = resolve_recipients(of.payload, of.kind, of.snapshot).into_iter();
     let one = |who| EventCandidate { at, of: *of, who, entity: entity.clone(), pointless: pointless.clone() };
     people.map(one).collect()
 }

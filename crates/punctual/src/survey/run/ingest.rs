@@ -108,7 +108,7 @@ pub struct IngestItem<'a> {
 impl<'a> IngestItem<'a> {
     /// One that was handed in, by its place.
     #[must_use]
-    pub const fn handed_in(
+    pub const fn from_submission(
         at: usize,
         candidate: std::result::Result<Candidate<'a>, Problems>,
         pointless: Option<CancelReason>,
@@ -317,7 +317,7 @@ async fn foretell_refusals(
 
 /// Says why an event that a trigger wants begins nothing.
 #[must_use]
-pub fn nothing_begins(reason: &CancelReason) -> String {
+pub fn describe_pointless(reason: &CancelReason) -> String {
     format!("nothing begins: {reason}")
 }
 

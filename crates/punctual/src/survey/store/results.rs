@@ -155,7 +155,7 @@ impl Store {
 }
 
 async fn of_link(tx: &mut Tx, id: PublicId) -> Result<Option<(Entry, Map<String, Json>)>> {
-    let (high, low) = id.halves();
+    let (high, low) = id.to_halves();
     let Some(mut row) = tx.first(BY_PUBLIC_ID, params![high, low]).await? else { return Ok(None) };
     let entry = read_entry(&mut row)?;
     let kept =

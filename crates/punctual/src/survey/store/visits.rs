@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Which entries [`Store::stop_entries`] would end now; nothing is written.
-    pub fn foresee_stops(&self, tenant: Tenant, stops: Vec<StopRequest>) -> VerbFuture<'_, Vec<PublicId>> {
+    pub fn preview_stops(&self, tenant: Tenant, stops: Vec<StopRequest>) -> VerbFuture<'_, Vec<PublicId>> {
         self.of(tenant)
             .read((tenant, stops), |tx, (tenant, stops)| Box::pin(foresee_stops(tx, *tenant, stops)))
     }

@@ -137,7 +137,7 @@ async fn receive_one(
         let (token, told) = (token.to_owned(), told.to_owned());
         hired.pen.note(&Event::Received { message, token, told });
     };
-    let (ticket, attempt) = match engine.store().inbox_begin(TENANT, delivery).await? {
+    let (ticket, attempt) = match engine.store().begin_inbox(TENANT, delivery).await? {
         InboxBeginOutcome::Process { ticket, attempts, .. } => (ticket, attempts),
         InboxBeginOutcome::AlreadyProcessed { .. } => {
             note("-", "already");
@@ -152,7 +152,7 @@ async fn receive_one(
         // Somebody who fails says so, and the next delivery tries again.
         0 => {
             let error = "as planned".to_owned();
-            engine.store().inbox_mark(TENANT, ticket, ProcessingOutcome::Failed { error }).await?;
+            engine.store().mark_inbox(TENANT, ticket, ProcessingOutcome::Failed { error }).await?;
             return Ok(false);
         }
         // Past its lease: whether another has it by now is a race.

@@ -128,10 +128,10 @@ async fn plt_27_an_inbox_works_alone(t: &Bench) {
     let mut processed = 0;
     for _ in 0..2 {
         let delivery = InboxDelivery::new("shop", "1").lease(LEASE);
-        let begun = engine.store().inbox_begin(TENANT, delivery).await.unwrap();
+        let begun = engine.store().begin_inbox(TENANT, delivery).await.unwrap();
         if let punctual::queue::store::inbox::InboxBeginOutcome::Process { ticket, .. } = begun {
             let mark = punctual::queue::store::inbox::ProcessingOutcome::Processed;
-            let marked = engine.store().inbox_mark(TENANT, ticket, mark).await.unwrap();
+            let marked = engine.store().mark_inbox(TENANT, ticket, mark).await.unwrap();
             assert_eq!(marked, SettleOutcome::Done);
             processed += 1;
         }

@@ -46,7 +46,7 @@ async fn plt_27_a_database_of_leases_grows_to_all_and_keeps_its_rows(t: &Bench) 
     leases.enqueue_one(TENANT, message("t")).await.unwrap();
     assert_eq!(leases.store().components().await.unwrap(), Components::ALL);
     if t.backend == Backend::Postgres {
-        assert_eq!(all.store().wall_stands().await.unwrap(), Some(true));
+        assert_eq!(all.store().check_row_security().await.unwrap(), Some(true));
         let open = texts(
             &place,
             "select c.relname::text from pg_class c where c.relnamespace = 'punctual'::regnamespace \

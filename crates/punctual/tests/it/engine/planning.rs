@@ -85,7 +85,7 @@ async fn plt_22_a_job_put_by_another_process_is_planned_soon(live: &Live) {
 /// PLT-23: output, a retry, and a next run that waits for the end.
 async fn plt_23_a_handler_hands_in_output(live: &Live) {
     let handler = |work: Work| async move {
-        work.hand_in(format!("{{\"attempt\":{}}}", work.attempt))?;
+        work.set_output(format!("{{\"attempt\":{}}}", work.attempt))?;
         if work.attempt == 1 { Err(HandlerError::retry("not yet")) } else { Ok(()) }
     };
     let job = NewJob::new("t", "0 0 0 1 1 *").overlap(OverlapPolicy::Queue);

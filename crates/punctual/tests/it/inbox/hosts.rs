@@ -139,7 +139,7 @@ async fn any_postgres(tx: &::tokio_postgres::Transaction<'_>, ticket: &InboxTick
 
 async fn begin(place: &TemporaryStore) -> InboxBeginOutcome {
     let delivery = InboxDelivery::new("shop", "7").lease(Duration::from_secs(30));
-    place.store().inbox_begin(Tenant::DEFAULT, delivery).await.unwrap()
+    place.store().begin_inbox(Tenant::DEFAULT, delivery).await.unwrap()
 }
 
 async fn ticket(place: &TemporaryStore) -> InboxTicket {
@@ -162,7 +162,7 @@ async fn plt_17_effect_and_mark_commit_together(host: Host, place: &TemporarySto
     let row = place.store().inbox(Tenant::DEFAULT, InboxFilter::default(), 1).await.unwrap().remove(0);
     assert_eq!((row.status, row.finished_at), (InboxStatus::Processed, Some(TemporaryStore::START)));
     let again =
-        place.store().inbox_mark(Tenant::DEFAULT, ticket, ProcessingOutcome::Processed).await.unwrap();
+        place.store().mark_inbox(Tenant::DEFAULT, ticket, ProcessingOutcome::Processed).await.unwrap();
     assert_eq!(again, SettleOutcome::AlreadyFinished);
 }
 

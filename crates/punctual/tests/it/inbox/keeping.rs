@@ -66,11 +66,11 @@ async fn plt_18_a_replayed_message_is_welcome_again(t: &Bench) {
     }
     let id = all(t).await[0].id;
     let which = InboxFilter { ids: Some(vec![id]), ..InboxFilter::default() };
-    let moved = t.store().inbox_replay(TENANT, which.clone(), false).await.unwrap();
+    let moved = t.store().replay_inbox(TENANT, which.clone(), false).await.unwrap();
     assert_eq!((moved.ids, moved.more), (vec![id], false));
     let row = all(t).await.remove(0);
     assert_eq!((row.status, row.attempts, row.error.as_deref()), (InboxStatus::Failed, 0, Some("3")));
-    assert_eq!(t.store().inbox_replay(TENANT, which, false).await.unwrap().ids, [], "it is not dead now");
+    assert_eq!(t.store().replay_inbox(TENANT, which, false).await.unwrap().ids, [], "it is not dead now");
     let (again, attempts) = ticket(t, delivery("1")).await;
     assert_eq!(attempts, 1);
     mark(t, &again, ProcessingOutcome::Processed).await;
@@ -84,10 +84,10 @@ async fn plt_18_a_replayed_message_is_welcome_again(t: &Bench) {
 async fn plt_18_a_dry_replay_tells_and_changes_nothing(t: &Bench) {
     one_of_each(t).await;
     let before = t.dump().await;
-    let would = t.store().inbox_replay(TENANT, InboxFilter::default(), true).await.unwrap();
+    let would = t.store().replay_inbox(TENANT, InboxFilter::default(), true).await.unwrap();
     assert_eq!(would.ids.len(), 2);
     let web = InboxFilter { source: Some("web".into()), ..InboxFilter::default() };
-    assert_eq!(t.store().inbox_replay(TENANT, web, true).await.unwrap().ids.len(), 1);
+    assert_eq!(t.store().replay_inbox(TENANT, web, true).await.unwrap().ids.len(), 1);
     before.assert_equals(&t.dump().await, "a dry run");
 }
 
@@ -97,7 +97,7 @@ async fn plt_18_only_dead_messages_are_replayed(t: &Bench) {
     let ids = all(t).await.iter().map(|r| r.id).chain([InboxId(99)]).collect();
     let which =
         InboxFilter { ids: Some(ids), status: Some(InboxStatus::Processed), ..InboxFilter::default() };
-    let moved = t.store().inbox_replay(TENANT, which, false).await.unwrap();
+    let moved = t.store().replay_inbox(TENANT, which, false).await.unwrap();
     assert_eq!(moved.ids.len(), 2, "whatever status is asked for");
     let left: Vec<InboxStatus> = all(t).await.iter().map(|r| r.status).collect();
     let failed = InboxStatus::Failed;

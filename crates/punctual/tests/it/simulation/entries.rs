@@ -181,7 +181,7 @@ impl Entries {
     }
 
     pub fn by_public_id(&self, id: PublicId) -> Option<(i64, &Row)> {
-        let halves = id.halves();
+        let halves = id.to_halves();
         self.seen.rows.iter().find(|(_, row)| row.birth.public == halves).map(|(id, row)| (*id, row))
     }
 

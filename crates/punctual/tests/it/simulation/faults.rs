@@ -509,7 +509,7 @@ impl SimulatedLink for Wire {
         })
     }
 
-    fn heard(&self) -> LinkFuture<'_, Result<()>> {
+    fn wait_for_wake(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(self.listen())
     }
 }

@@ -64,7 +64,7 @@ impl SimulatedLink for Late {
         Box::pin(async { Ok(()) })
     }
 
-    fn heard(&self) -> LinkFuture<'_, Result<()>> {
+    fn wait_for_wake(&self) -> LinkFuture<'_, Result<()>> {
         Box::pin(std::future::pending())
     }
 }
@@ -74,7 +74,7 @@ impl SimulatedLink for Late {
 #[tokio::test(start_paused = true)]
 async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
     let monotonic = || Instant::now().into_std();
-    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    clock::override_clocks(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
     let database = SimulatedDatabase::new().unwrap();
     let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
     let mut engines = Vec::new();
@@ -93,7 +93,7 @@ async fn plt_2_a_claim_whose_answer_is_late_begins_nothing() {
     sleep(Duration::from_millis(100)).await;
     engines[1].start();
     sleep(Duration::from_secs(30)).await;
-    clock::pretend(None);
+    clock::override_clocks(None);
     assert_eq!(*begun.lock().unwrap(), ["prompt"], "who began the message");
 }
 
@@ -120,7 +120,7 @@ async fn trg_16_a_letter_that_was_long_in_the_making_is_not_begun() {
 /// Two engines with a lease of two seconds, one of them on a link that is late; answers who sent the letter.
 async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static str> {
     let monotonic = || Instant::now().into_std();
-    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    clock::override_clocks(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
     let database = SimulatedDatabase::new().unwrap();
     let begun: Arc<Mutex<Vec<&str>>> = Arc::default();
     let (mut engines, mut links) = (Vec::new(), Vec::new());
@@ -156,7 +156,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
     sleep(Duration::from_millis(100)).await;
     engines[1].start();
     sleep(Duration::from_secs(120)).await;
-    clock::pretend(None);
+    clock::override_clocks(None);
     assert!(links.iter().all(|(link, _)| !link.late.load(Ordering::Relaxed)), "nothing was late");
     begun.lock().unwrap().clone()
 }
@@ -166,7 +166,7 @@ async fn who_begins_a_letter(link: impl Fn(bool) -> Arc<Late>) -> Vec<&'static s
 #[tokio::test(start_paused = true)]
 async fn trg_11_a_tick_beside_busy_handlers_does_not_spin() {
     let monotonic = || Instant::now().into_std();
-    clock::pretend(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
+    clock::override_clocks(Some(Clocks { wall: || TemporaryStore::START, monotonic }));
     let database = SimulatedDatabase::new().unwrap();
     let slow = |_: Work| async {
         sleep(Duration::from_millis(100)).await;
@@ -181,6 +181,6 @@ async fn trg_11_a_tick_beside_busy_handlers_does_not_spin() {
     sleep(Duration::from_secs(1)).await;
     let begun = Instant::now();
     engine.tick(1).await.unwrap();
-    clock::pretend(None);
+    clock::override_clocks(None);
     assert!(begun.elapsed() >= Duration::from_secs(2), "it waited for handlers, not {:?}", begun.elapsed());
 }

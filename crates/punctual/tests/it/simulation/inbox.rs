@@ -154,7 +154,7 @@ impl Scene {
             (dice.millis(1_000..=4_000), dice.millis(0..=5_000), *dice.pick(&marks))
         };
         let delivery = InboxDelivery::new("shop", id).lease(lease).max_attempts(MOST);
-        let Ok(begun) = store.inbox_begin(tenant, delivery).await else { return };
+        let Ok(begun) = store.begin_inbox(tenant, delivery).await else { return };
         let InboxBeginOutcome::Process { ticket, .. } = begun else {
             let verdict = self.told(tenant, id, &begun);
             return self.world.judge(verdict);
@@ -200,7 +200,7 @@ impl Scene {
         };
         // Whoever does not hear an answer says it again.
         for _ in 0..3 {
-            let Ok(outcome) = store.inbox_mark(tenant, ticket.clone(), word.clone()).await else { continue };
+            let Ok(outcome) = store.mark_inbox(tenant, ticket.clone(), word.clone()).await else { continue };
             if outcome == SettleOutcome::LostClaim {
                 self.world.did("inbox completion refused");
             }
@@ -218,11 +218,11 @@ impl Scene {
         for (tenant, id) in self.tenants.iter().flat_map(|t| IDS.map(|id| (*t, id))) {
             loop {
                 self.operator
-                    .inbox_replay(tenant, InboxFilter::default(), false)
+                    .replay_inbox(tenant, InboxFilter::default(), false)
                     .await
                     .map_err(|e| e.to_string())?;
                 let delivery = InboxDelivery::new("shop", id).max_attempts(MOST);
-                match self.operator.inbox_begin(tenant, delivery).await.map_err(|e| e.to_string())? {
+                match self.operator.begin_inbox(tenant, delivery).await.map_err(|e| e.to_string())? {
                     InboxBeginOutcome::Process { ticket, .. } => {
                         self.mark(&self.operator, tenant, (ticket, id), "processed").await;
                     }

@@ -265,7 +265,7 @@ impl Scene {
                     return Err(format!("{id} was told for visit {visit} of {want:?}, and is {row:?}"));
                 }
                 let new = instance.outcome == IngestOutcome::Created;
-                if new && !state.entries.created.insert(id.halves()) {
+                if new && !state.entries.created.insert(id.to_halves()) {
                     return Err(format!("{id} was told to be new twice"));
                 }
                 let word = if new { "event began an entry" } else { "event was a duplicate" };

@@ -319,16 +319,16 @@ pub struct Inside;
 impl Inside {
     pub fn of(world: &Arc<World>, seed: u64) -> Self {
         HERE.set(Some((Arc::clone(world), Dice::new(!seed))));
-        clock::pretend(Some(Clocks { wall, monotonic: || Instant::now().into_std() }));
-        random::pretend(Some(fill));
+        clock::override_clocks(Some(Clocks { wall, monotonic: || Instant::now().into_std() }));
+        random::override_source(Some(fill));
         Self
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        clock::pretend(None);
-        random::pretend(None);
+        clock::override_clocks(None);
+        random::override_source(None);
         if let Some((world, _)) = HERE.take() {
             // Engines, links and the world hold each other.
             let mut state = world.state();

@@ -70,7 +70,7 @@ pub(super) async fn of(
     if !failed.is_for_people() {
         return Ok(None);
     }
-    let Some(found) = app.engine.outlook(failed.tenant, failed.message).await? else { return Ok(None) };
+    let Some(found) = app.engine.preview_event(failed.tenant, failed.message).await? else { return Ok(None) };
     let messages = found.messages.into_iter().map(|one| message(failed.tenant, one, seen));
     let messages: Vec<PreviewedMessageView> = messages.collect();
     let instances = found.instances.into_iter().map(|one| instance(failed.tenant, one, seen)).collect();

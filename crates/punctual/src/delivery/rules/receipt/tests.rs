@@ -75,7 +75,7 @@ fn ntf_16_keys_of_news() {
 #[test]
 fn ntf_16_looks_for_a_message_end() {
     let (mut age, mut looks) = (Duration::ZERO, 0);
-    while let Some(wait) = look_again(age) {
+    while let Some(wait) = next_lookup_delay(age) {
         assert!(wait >= RECEIPT_LOOK_MIN);
         age += wait;
         looks += 1;
@@ -96,7 +96,7 @@ fn ntf_16_what_is_kept_of_a_receipt() {
         error: Some("550 5.1.1 <ada@example.org>: no such user".into()),
         event_id: None,
     };
-    let kept = receipt.fit_to_keep();
+    let kept = receipt.sanitize();
     assert_eq!((kept.message_id.as_deref(), kept.said.as_str()), (Some("m-1"), "bounce"));
     let error = kept.error.unwrap();
     assert!(!error.contains("ada@example.org") && error.starts_with("550 5.1.1 <"), "{error}");

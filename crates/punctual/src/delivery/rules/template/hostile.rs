@@ -114,7 +114,7 @@ fn ntf_10_hostile_templates_are_refused_or_harmless() {
         let mut problems = crate::base::error::Problems::default();
         let parsed = parse(&text, "body", &mut problems);
         let made = parsed.map(|template| {
-            template.render(&TemplateValues::default().under("", &payload), TextTarget::Text, "en")
+            template.render(&TemplateValues::default().with_json("", &payload), TextTarget::Text, "en")
         });
         match (want, made) {
             (Refused(why), None) => assert!(problems.to_string().contains(why), "{shown}: {problems}"),
@@ -143,7 +143,7 @@ fn ntf_10_hostile_templates_are_refused_or_harmless() {
 #[test]
 fn ntf_9_values_stay_in_their_place() {
     let payload = payload();
-    let values = TemplateValues::default().under("", &payload);
+    let values = TemplateValues::default().with_json("", &payload);
     let render = |text: &str, target| TextTemplate::parse(text).unwrap().render(&values, target, "en").text;
     let subject = render("Re: {{header}}{{separators}}", TextTarget::Line);
     assert_eq!(subject, "Re: Hi  Bcc: victim@example.org    bodya b c d");
@@ -161,7 +161,7 @@ fn ntf_9_values_stay_in_their_place() {
 #[test]
 fn ntf_9_a_wide_payload_is_looked_through_within_limits() {
     let wide: Value = (0..60_000).map(|n| (format!("key{n}"), json!(n))).collect();
-    let values = TemplateValues::default().under("", &wide);
+    let values = TemplateValues::default().with_json("", &wide);
     let text: String = (0..500).map(|n| format!("{{{{KEY{n}x}}}}")).collect();
     let template = TextTemplate::parse(&text).unwrap();
     let begin = crate::base::clock::monotonic();

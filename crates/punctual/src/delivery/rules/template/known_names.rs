@@ -55,17 +55,17 @@ impl KnownNames {
     }
 
     /// Says that a payload has no other names, as far as this source knows.
-    pub fn all_told_by(&mut self, source: impl Into<String>) {
+    pub fn mark_complete(&mut self, source: impl Into<String>) {
         self.because = Some(format!("{} does not have it", source.into()));
     }
 
     /// Notes that a payload may be of any event kind, and that the known names are those of all of them.
-    pub fn told_by_every_kind(&mut self) {
+    pub fn mark_any_kind(&mut self) {
         self.because = Some("no sample or schema of an event kind has it".to_owned());
     }
 
     /// Notes that no sample or schema lists the names of a payload, so that another name cannot be checked.
-    pub fn told_by_nothing(&mut self, kind: &str) {
+    pub fn mark_unlisted(&mut self, kind: &str) {
         self.because = Some(format!("{} has neither a sample nor a schema to know it by", quote(kind)));
     }
 

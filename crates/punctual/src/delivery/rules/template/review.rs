@@ -47,7 +47,7 @@ pub fn review(
 }
 
 /// Warns of every other template in use that is for just the same: only the newest of them is ever taken.
-pub fn doubt_twins<'o>(
+pub fn warn_of_duplicates<'o>(
     (id, of): (TemplateId, &TemplateDefinition),
     others: impl Iterator<Item = (TemplateId, &'o TemplateDefinition)>,
     warnings: &mut Problems,
@@ -153,7 +153,7 @@ mod tests {
         for (other, want) in table {
             let mut warnings = Problems::default();
             let both = [(TemplateId(3), &one), (TemplateId(8), &other)];
-            doubt_twins(both[0], both.into_iter(), &mut warnings);
+            warn_of_duplicates(both[0], both.into_iter(), &mut warnings);
             let said = "channel: template 8 is for the same events, channel, language and scope: \
                 8 is used, and 3 never is";
             assert_eq!(warnings.to_string(), if want { said } else { "" }, "{other:?}");

@@ -18,10 +18,10 @@ fn render(text: &str, target: TextTarget, locale: &str) -> RenderedText {
     let zone = Zone::find("Asia/Baghdad").unwrap();
     let values = TemplateValues::default()
         .zone(&zone)
-        .given("surveyUrl", "https://s.example/x?a=1&b=2")
-        .given("recipient.address", "+964 770")
-        .under("candidate", &payload)
-        .under("", &payload);
+        .with_value("surveyUrl", "https://s.example/x?a=1&b=2")
+        .with_value("recipient.address", "+964 770")
+        .with_json("candidate", &payload)
+        .with_json("", &payload);
     TextTemplate::parse(text).unwrap().render(&values, target, locale)
 }
 
@@ -109,7 +109,7 @@ fn ntf_9_filters_shape_values() {
 #[test]
 fn ntf_9_values_are_escaped_for_their_target() {
     let nasty = json!({"x": "<a href=\"j\" id='k'>&\u{0}\r\n\t\u{2028}</a>"});
-    let values = TemplateValues::default().under("", &nasty);
+    let values = TemplateValues::default().with_json("", &nasty);
     let template = TextTemplate::parse("<b>{{x}}</b>").unwrap();
     let table = [
         (
@@ -173,7 +173,7 @@ fn ntf_9_sizes_are_bounded() {
     assert!(TextTemplate::parse(&format!("{{{{{}}}}}", "k".repeat(513))).is_err());
     let deep = (0..200).fold(json!(1), |inner, _| json!({"d": inner}));
     let huge = json!({"a": "é".repeat(600_000), "l": vec!["xyz"; 100_000], "deep": deep});
-    let values = TemplateValues::default().under("", &huge);
+    let values = TemplateValues::default().with_json("", &huge);
     let made = TextTemplate::parse(&"{{a}}".repeat(most)).unwrap().render(&values, TextTarget::Html, "en");
     assert!(
         made.text.len() <= limits::RENDERED_BYTES_MAX && made.text.len() > 500_000,
@@ -204,10 +204,13 @@ fn ntf_9_rendering_is_cheap() {
     let begin = crate::base::clock::monotonic();
     for _ in 0..10_000 {
         let values = TemplateValues::default()
-            .given("surveyUrl", "https://s.example/x")
-            .given("recipient.address", "+964");
-        let made =
-            template.render(&values.under("candidate", &payload).under("", &payload), TextTarget::Text, "en");
+            .with_value("surveyUrl", "https://s.example/x")
+            .with_value("recipient.address", "+964");
+        let made = template.render(
+            &values.with_json("candidate", &payload).with_json("", &payload),
+            TextTarget::Text,
+            "en",
+        );
         assert!(made.warnings.is_empty());
     }
     let each = begin.elapsed() / 10_000;
@@ -243,7 +246,7 @@ proptest! {
     /// NTF-9: no text and no payload makes it panic; a text without placeholders stays as it is.
     #[test]
     fn ntf_9_nothing_breaks_a_template(text in nonsense(), payload in document()) {
-        let values = TemplateValues::default().under("", &payload).under("p", &payload);
+        let values = TemplateValues::default().with_json("", &payload).with_json("p", &payload);
         match TextTemplate::parse(&text) {
             Ok(template) => {
                 let made = template.render(&values, TextTarget::Html, "ar");
@@ -262,7 +265,7 @@ proptest! {
     fn ntf_9_lookups_agree_with_the_facts(payload in document()) {
         let mut facts = crate::base::facts::Facts::default();
         facts.flatten("candidate", &payload).unwrap();
-        let values = TemplateValues::default().under("candidate", &payload);
+        let values = TemplateValues::default().with_json("candidate", &payload);
         for (path, value) in facts.iter().filter(|(path, value)| !value.is_object() && *path != "candidate") {
             prop_assert_eq!(values.get(path, &mut 10_000), Some(values::ResolvedValue::Json(value)), "{}", path);
             let loud = path.to_uppercase();

@@ -57,23 +57,23 @@ pub(crate) enum ResolvedValue<'v> {
 impl<'a> TemplateValues<'a> {
     /// Adds a value by its path, such as `recipient.address`. The value takes precedence over all sources.
     #[must_use]
-    pub fn given(mut self, path: &'a str, value: impl Into<Cow<'a, str>>) -> Self {
+    pub fn with_value(mut self, path: &'a str, value: impl Into<Cow<'a, str>>) -> Self {
         self.named.push((path, value.into()));
         self
     }
 
     /// Adds a value if there is one.
     #[must_use]
-    pub fn given_if(self, path: &'a str, value: Option<impl Into<Cow<'a, str>>>) -> Self {
+    pub fn with_optional(self, path: &'a str, value: Option<impl Into<Cow<'a, str>>>) -> Self {
         match value {
-            Some(value) => self.given(path, value),
+            Some(value) => self.with_value(path, value),
             None => self,
         }
     }
 
     /// Adds what `json` holds, its names behind `prefix` and a dot; without a prefix, the names alone.
     #[must_use]
-    pub fn under(mut self, prefix: &'a str, json: &'a Value) -> Self {
+    pub fn with_json(mut self, prefix: &'a str, json: &'a Value) -> Self {
         self.sources.push((prefix, json));
         self
     }

@@ -57,7 +57,7 @@ fn why(holder: &KeyHolder) -> (&'static str, String) {
 
 /// The word and the sentence for an entry that has nothing to send: its keys have these holders, or nobody
 /// can be reached.
-pub(crate) fn why_empty<'h>(
+pub(crate) fn explain_empty<'h>(
     holders: impl Iterator<Item = &'h KeyHolder>,
     is_unreachable: bool,
 ) -> (&'static str, String) {
@@ -99,7 +99,7 @@ pub(crate) async fn end_empty(
     let holders = key_holders(tx, &keys, true).await?;
     for (entry, of) in &entries {
         let held = of.known.iter().filter_map(|row| holders.get(&(row.tenant, row.planned.key.clone())));
-        let (reason, said) = why_empty(held, of.known.is_empty());
+        let (reason, said) = explain_empty(held, of.known.is_empty());
         tx.execute(SHORT, params![entry.0, of.open, reason, said.as_str(), now]).await?;
     }
     Ok(())

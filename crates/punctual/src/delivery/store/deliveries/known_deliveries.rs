@@ -7,7 +7,7 @@ use crate::base::tenant::Tenant;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::delivery::rules::delivery::DeliveryStatus;
-use crate::delivery::store::deliveries::duplicates::why_empty;
+use crate::delivery::store::deliveries::duplicates::explain_empty;
 use crate::delivery::store::deliveries::key::{KeyHolder, key_holders};
 use crate::flow::rules::entry::EntryStatus;
 use crate::flow::store::entries::entries_by_id;
@@ -44,8 +44,8 @@ pub(crate) struct KnownDeliveries {
 
 impl KnownDeliveries {
     /// The word and the sentence for the end of an entry that has nothing to send.
-    pub(crate) fn why_empty(&self, is_unreachable: bool) -> (&'static str, String) {
-        why_empty(self.holders.iter(), is_unreachable)
+    pub(crate) fn explain_empty(&self, is_unreachable: bool) -> (&'static str, String) {
+        explain_empty(self.holders.iter(), is_unreachable)
     }
 }
 

@@ -179,7 +179,7 @@ async fn settle_and_write(tx: &mut Tx, request: &Request) -> Result<WriteOutcome
     };
     let words = request.events.iter().map(|(event, planned)| (event.id, action(planned))).collect();
     let settlement = Settlement { token: request.token.clone(), words };
-    let settled = settle::say(tx, settlement, request.seed).await?;
+    let settled = settle::settle_items(tx, settlement, request.seed).await?;
     if settled.contains(&SettleOutcome::LostClaim) {
         return Ok(WriteOutcome::LostClaim);
     }

@@ -38,7 +38,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub fn foresee(
+    pub fn preview_deliveries(
         &self,
         tenant: Tenant,
         planned: Vec<PlannedDelivery>,

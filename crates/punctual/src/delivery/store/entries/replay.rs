@@ -239,7 +239,7 @@ async fn ids_of(tx: &mut Tx, tenant: Tenant, public_ids: &[PublicId]) -> Result<
     if public_ids.is_empty() {
         return Ok(Vec::new());
     }
-    let halves: Vec<(i64, i64)> = public_ids.iter().map(|id| id.halves()).collect();
+    let halves: Vec<(i64, i64)> = public_ids.iter().map(|id| id.to_halves()).collect();
     let high: Vec<i64> = halves.iter().map(|(high, _)| *high).collect();
     let mut ids = Vec::with_capacity(public_ids.len());
     for row in tx.query(BY_PUBLIC_IDS, &[tenant.id().into(), Value::Ints(&high)]).await? {

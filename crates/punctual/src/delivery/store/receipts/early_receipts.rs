@@ -1,7 +1,7 @@
 //! Receipts that came before their message was written down.
 //!
 //! They wait in a table of their own and are looked at again, ever less often, until the message is found or
-//! they are too old (`rules::receipt::look_again`). How many wait is bounded: a system that shares an account
+//! they are too old (`rules::receipt::next_lookup_delay`). How many wait is bounded: a system that shares an account
 //! with us may have a great many receipts of its own.
 
 use crate::base::clock::Timestamp;
@@ -11,7 +11,7 @@ use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, Value, params};
-use crate::delivery::rules::receipt::{Receipt, ReceiptStatus, look_again};
+use crate::delivery::rules::receipt::{Receipt, ReceiptStatus, next_lookup_delay};
 use crate::delivery::store::receipts::{PreparedReceipts, ReceiptBatch};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -98,7 +98,7 @@ pub(crate) async fn keep<'h>(
     let mut unmatched = Vec::new();
     for n in missing {
         let Some(receipt) = prepared.batch.receipts.get(*n) else { continue };
-        let waited = prepared.waited.get(*n).map(|(id, since)| (*id, look_again(now.since(*since))));
+        let waited = prepared.waited.get(*n).map(|(id, since)| (*id, next_lookup_delay(now.since(*since))));
         match waited {
             Some((id, Some(wait))) => {
                 through.remove(n);

@@ -83,7 +83,7 @@ pub(crate) async fn insert_keys(
     order.sort_unstable_by_key(|place| order_of(&keys[*place]));
     let ints = |pick: &dyn Fn(&NewKey) -> i64| Column::Ints(order.iter().map(|n| pick(&keys[*n])).collect());
     let maybe = |pick: fn((i64, i64)) -> i64| {
-        let halves = order.iter().map(|n| keys[*n].public_id.map(|id| pick(id.halves())));
+        let halves = order.iter().map(|n| keys[*n].public_id.map(|id| pick(id.to_halves())));
         Column::MaybeInts(halves.collect())
     };
     let mut columns = vec![

@@ -91,7 +91,7 @@ impl Store {
 
 /// One entry of a tenant, by its public id.
 pub(crate) async fn entry_by_public_id(tx: &mut Tx, tenant: Tenant, id: PublicId) -> Result<Option<Entry>> {
-    let (high, low) = id.halves();
+    let (high, low) = id.to_halves();
     let row = tx.first(BY_PUBLIC_ID, params![high, low]).await?;
     let entry = row.map(|mut row| read_entry(&mut row)).transpose()?;
     Ok(entry.filter(|entry| entry.tenant == tenant))
@@ -100,7 +100,7 @@ pub(crate) async fn entry_by_public_id(tx: &mut Tx, tenant: Tenant, id: PublicId
 /// The numbers of the entries that a text names: by number, public id, or key.
 pub(crate) async fn named_entries(tx: &mut Tx, tenant: Tenant, text: &str) -> Result<Vec<i64>> {
     let number = text.parse::<i64>().unwrap_or_default();
-    let (high, low) = PublicId::parse(text).map_or((0, 0), |id| id.halves());
+    let (high, low) = PublicId::parse(text).map_or((0, 0), |id| id.to_halves());
     let by_text = key_of_text(text);
     let key = key_of_hash(text).unwrap_or(by_text);
     let row = params![tenant.id(), number, high, low, key.0, key.1, by_text.0, by_text.1];
@@ -118,7 +118,7 @@ const NAMED: &str = "select e.id from punctual.entry e where e.tenant_id = $1 an
 /// The number of the entry of this public id, if it is about no entity but itself; 0 otherwise.
 pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<PublicId>) -> Result<i64> {
     let Some(id) = instance else { return Ok(0) };
-    let (high, low) = id.halves();
+    let (high, low) = id.to_halves();
     let row = tx.first(ABOUT_ITSELF, params![tenant.id(), high, low]).await?;
     row.map_or(Ok(0), |row| row.int(0))
 }

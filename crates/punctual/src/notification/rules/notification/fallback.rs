@@ -39,7 +39,7 @@ pub struct RefusedDelivery<'a> {
 impl RefusedDelivery<'_> {
     /// Returns the delivery by this channel in its place.
     #[must_use]
-    pub fn instead(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
+    pub fn to_fallback(&self, channel: &str, set: &TemplateSet, to: &Recipient<'_>) -> PlannedDelivery {
         // One that was moved to where it was refused may have had this channel's own words, and so their key.
         let own = fitting(set, channel, channel, self.scopes, to.locale.as_deref())
             .filter(|own| own.id != self.template.id);

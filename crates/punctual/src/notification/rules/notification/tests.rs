@@ -227,7 +227,7 @@ fn ntf_17_another_channel_has_its_own_words_and_key() {
     ];
     let to = Recipient { phone: Some("+1".into()), ..Recipient::default() };
     for (refused, set, key) in table {
-        let planned = refused.instead("memory:sms", set, &to);
+        let planned = refused.to_fallback("memory:sms", set, &to);
         assert_eq!((planned.key.as_str(), planned.address.as_deref()), (key, Some("+1")));
         let template = set.templates.last().unwrap().id;
         assert_eq!((planned.template, planned.part), (template, 4), "{key}");

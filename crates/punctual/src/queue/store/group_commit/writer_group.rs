@@ -14,7 +14,9 @@ use crate::database::sqlite::Sqlite;
 use crate::database::sqlite::threads::{WriterRequest, finish, guarded, patiently, without_writes};
 use crate::database::store::Store;
 use crate::database::tx::Tx;
-use crate::queue::store::group_commit::{GroupCommit, PendingEnqueue, TenantBatch, answer, parties};
+use crate::queue::store::group_commit::{
+    GroupCommit, PendingEnqueue, TenantBatch, group_by_tenant, send_replies,
+};
 use crate::queue::store::messages::{EnqueueOutcome, enqueue_all};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,13 +40,13 @@ struct PendingQueue {
 }
 
 impl PendingGroup {
-    fn door(&self) -> MutexGuard<'_, PendingQueue> {
+    fn lock(&self) -> MutexGuard<'_, PendingQueue> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a request must be sent.
     fn join(&self, single: PendingEnqueue) -> bool {
-        let mut door = self.door();
+        let mut door = self.lock();
         door.singles.push(single);
         self.there.store(door.singles.len(), Ordering::Release);
         !std::mem::replace(&mut door.called, true)
@@ -56,9 +58,9 @@ impl PendingGroup {
     }
 
     /// Refuses all who wait, because the writer has stopped.
-    fn send_away(&self) {
+    fn reject_all(&self) {
         let singles = {
-            let mut door = self.door();
+            let mut door = self.lock();
             door.called = false;
             self.take(&mut door)
         };
@@ -70,7 +72,7 @@ impl PendingGroup {
 }
 
 impl Store {
-    pub(super) async fn join_crowd(
+    pub(super) async fn enqueue_through_writer(
         &self,
         db: &Sqlite,
         single: PendingEnqueue,
@@ -83,7 +85,7 @@ impl Store {
             let waiting = Arc::clone(waiting);
             let crowd = GroupRequest { waiting, served: Vec::new(), looked: false, fault: self.fault };
             if !db.hand_to_writer(Box::new(crowd)) {
-                company.crowd.send_away();
+                company.crowd.reject_all();
             }
         }
         // There is no answer when the thread has stopped; it may have committed before.
@@ -106,17 +108,17 @@ struct GroupRequest {
 impl GroupRequest {
     /// Writes those who wait, if any do.
     fn write(&mut self, tx: &mut Tx, singles: Vec<PendingEnqueue>) {
-        for party in parties(singles.into_iter()).into_values() {
+        for party in group_by_tenant(singles.into_iter()).into_values() {
             let written = write(tx, &party);
             self.served.push((party, written));
         }
     }
 
     /// Takes the messages that have come by now; the next caller sends a request of its own.
-    fn last_look(&mut self) -> Vec<PendingEnqueue> {
+    fn take_last(&mut self) -> Vec<PendingEnqueue> {
         self.looked = true;
         let waiting = Arc::clone(&self.waiting);
-        let mut door = waiting.door();
+        let mut door = waiting.lock();
         door.called = false;
         let last = waiting.take(&mut door);
         door.expected = self.callers() + last.len();
@@ -144,15 +146,15 @@ impl WriterRequest for GroupRequest {
             *written = write(tx, party);
         }
         let waiting = Arc::clone(&self.waiting);
-        let expected = waiting.door().expected;
+        let expected = waiting.lock().expected;
         patiently(|| {
             if waiting.there.load(Ordering::Acquire) > 0 {
-                let singles = waiting.take(&mut waiting.door());
+                let singles = waiting.take(&mut waiting.lock());
                 self.write(tx, singles);
             }
             self.callers() >= expected || !self.all_well()
         });
-        let last = self.last_look();
+        let last = self.take_last();
         self.write(tx, last);
         self.all_well()
     }
@@ -164,7 +166,7 @@ impl WriterRequest for GroupRequest {
     fn answer(mut self: Box<Self>, trouble: Option<Error>) {
         if !self.looked {
             // The transaction could not even begin: its waiting callers must get that error, too.
-            for party in parties(self.last_look().into_iter()).into_values() {
+            for party in group_by_tenant(self.take_last().into_iter()).into_values() {
                 self.served.push((party, not_run()));
             }
         }
@@ -175,7 +177,7 @@ impl WriterRequest for GroupRequest {
             (trouble, failed) => trouble.or(failed),
         };
         for (party, written) in self.served {
-            answer(trouble.as_ref().map_or(written, |trouble| Err(trouble.replicate())), party.replies);
+            send_replies(trouble.as_ref().map_or(written, |trouble| Err(trouble.replicate())), party.replies);
         }
     }
 

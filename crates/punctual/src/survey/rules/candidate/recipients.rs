@@ -25,7 +25,7 @@ pub struct CandidateRecipient {
 
 /// Returns the recipients of an event; at least one, even if all its fields are empty.
 #[must_use]
-pub fn reached(
+pub fn resolve_recipients(
     payload: &Value,
     kind: Option<&EventKind>,
     snapshot: &EntitySnapshot,
@@ -143,7 +143,7 @@ mod tests {
     use serde_json::json;
 
     fn shown(kind: Option<&EventKind>, payload: &Value) -> Vec<String> {
-        let all = reached(payload, kind, &EntitySnapshot::Unknown);
+        let all = resolve_recipients(payload, kind, &EntitySnapshot::Unknown);
         all.iter().map(|one| format!("{} {:?}", one.recipient, one.ways)).collect()
     }
 

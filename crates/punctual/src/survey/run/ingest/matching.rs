@@ -12,7 +12,7 @@ use crate::survey::rules::candidate::{Candidate, of_flow};
 use crate::survey::rules::survey::Trigger;
 use crate::survey::run::definition_cache::{ActiveTriggers, TriggerIndex};
 use crate::survey::run::ingest::{
-    IngestBatch, IngestItem, IngestOutcome, IngestReport, IngestedInstance, nothing_begins,
+    IngestBatch, IngestItem, IngestOutcome, IngestReport, IngestedInstance, describe_pointless,
 };
 use crate::survey::store::admit::{InstanceOutcome, InstanceSource, NewInstance};
 use serde_json::json;
@@ -131,7 +131,7 @@ impl MatchedBatch {
                 continue;
             }
             if let Some(reason) = pointless {
-                self.pointless.insert(n, nothing_begins(reason));
+                self.pointless.insert(n, describe_pointless(reason));
                 return Ok(());
             }
             if candidate.address.is_empty() {

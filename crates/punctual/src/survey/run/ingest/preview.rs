@@ -45,7 +45,7 @@ pub struct PreviewedInstance {
 ///
 /// # Errors
 /// When the database does not answer.
-pub(crate) async fn foretell(
+pub(crate) async fn preview_batch(
     surveys: &SurveyKind,
     tenant: Tenant,
     lot: &IngestBatch<'_>,
@@ -103,7 +103,7 @@ async fn stopped(
     let asked = stops
         .iter()
         .filter_map(|(n, _, key)| known.get(key).map(|id| StopRequest { public_id: *id, event: event(*n) }));
-    let ended = surveys.store.foresee_stops(tenant, asked.collect()).await?;
+    let ended = surveys.store.preview_stops(tenant, asked.collect()).await?;
     let mut seen = HashSet::new();
     let ends = stops.iter().filter(|(.., key)| {
         let is_there = known.get(key).is_some_and(|id| ended.contains(id));

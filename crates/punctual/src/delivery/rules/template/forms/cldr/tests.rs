@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn render(text: &str, payload: &Value, locale: &str, default: &str) -> RenderedText {
     let zone = Zone::find("Asia/Baghdad").unwrap();
-    let values = TemplateValues::default().zone(&zone).fallback_locale(default).under("", payload);
+    let values = TemplateValues::default().zone(&zone).fallback_locale(default).with_json("", payload);
     TextTemplate::parse(text).unwrap().render(&values, TextTarget::Text, locale)
 }
 
