@@ -9,6 +9,10 @@
 //! Not promised: that a dead or failed message comes again by itself. The sender delivers it again, or an
 //! operator has it delivered; a replay only accepts the next delivery.
 
+mod prune;
+
+pub use prune::InboxRetention;
+
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{InboxId, Token};
@@ -232,38 +236,6 @@ impl Store {
             })
         })
     }
-
-    /// Forgets a bounded number of messages with each status whose last attempt ended before their retention;
-    /// returns how many. A message in progress is never forgotten.
-    pub fn prune_inbox(&self, retention: InboxRetention) -> VerbFuture<'_, u64> {
-        self.write(retention, |tx, retention| Box::pin(prune(tx, *retention)))
-    }
-}
-
-/// How long the inbox remembers a message after its last attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InboxRetention {
-    /// Processed messages, and failed ones, which wait for another delivery.
-    pub finished: Duration,
-    /// Dead messages, which wait for an operator's replay.
-    pub dead: Duration,
-}
-
-impl InboxRetention {
-    const fn of(&self, status: InboxStatus) -> Duration {
-        if matches!(status, InboxStatus::Dead) { self.dead } else { self.finished }
-    }
-}
-
-async fn prune(tx: &mut Tx, retention: InboxRetention) -> Result<u64> {
-    let now = tx.now().await?;
-    let limit = i64::try_from(limits::PRUNE_ROWS).unwrap_or(1_000);
-    let mut forgotten = 0;
-    for status in [InboxStatus::Processed, InboxStatus::Failed, InboxStatus::Dead] {
-        let before = now.minus(retention.of(status));
-        forgotten += tx.execute(PRUNE, params![status.word(), before, limit]).await?;
-    }
-    Ok(forgotten)
 }
 
 fn check(which: &InboxFilter) -> Result<()> {
@@ -508,7 +480,3 @@ const COUNTS: &str = "select \
     (select count(*) from punctual.inbox where status = 'processing'), \
     (select count(*) from punctual.inbox where status = 'processing' and lease_until < $1), \
     (select count(*) from punctual.inbox where status = 'dead')";
-/// A failed message may be taken for its next attempt at this moment: the row is locked, and asked again.
-const PRUNE: &str = "delete from punctual.inbox where status = $1 and finished_at < $2 \
-    and id in (select id from punctual.inbox where status = $1 and finished_at < $2 \
-        order by finished_at limit $3 for update skip locked)";
