@@ -241,9 +241,10 @@ mod tests {
     /// NTF-18: it asks, does, and takes back, in both languages and both directions, without a script.
     #[test]
     fn ntf_18_the_page_speaks_two_languages_and_has_no_script() {
+        let asks = Some("value=\"unsubscribe\"");
         let table = [
-            ("en", LinkStatus::Subscribed, "dir=\"ltr\"", "Unsubscribe?", Some("value=\"unsubscribe\"")),
-            ("ar-IQ", LinkStatus::Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", Some("value=\"unsubscribe\"")),
+            ("en", LinkStatus::Subscribed, "dir=\"ltr\"", "Unsubscribe?", asks),
+            ("ar-IQ", LinkStatus::Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", asks),
             (
                 "en",
                 LinkStatus::Unsubscribed { undo: true },

@@ -209,7 +209,8 @@ mod tests {
                             AdmissionDecision::WaitUntil(end) => {
                                 prop_assert!(was && end > now && end <= now.plus(Duration::from_secs(30)));
                                 let mut other = breaker;
-                                prop_assert_eq!(other.ask(end), AdmissionDecision::Go, "a send that waits may go");
+                                let asked = other.ask(end);
+                                prop_assert_eq!(asked, AdmissionDecision::Go, "a send that waits may go");
                             }
                         }
                     }

@@ -127,7 +127,8 @@ mod tests {
                         AdmissionDecision::Go => sent.push(now),
                         AdmissionDecision::WaitUntil(end) => {
                             prop_assert!(end > at(now) && end <= at(now + 1_000));
-                            prop_assert_eq!(rate.clone().ask(end), AdmissionDecision::Go, "a send that waits may go");
+                            let asked = rate.clone().ask(end);
+                            prop_assert_eq!(asked, AdmissionDecision::Go, "a send that waits may go");
                             let full = sent.iter().filter(|at| **at > now - 1_000).count();
                             prop_assert_eq!(full, per_second as usize, "refused only when full");
                         }

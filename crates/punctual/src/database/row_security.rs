@@ -4,7 +4,8 @@
 //! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
 //! runs as a role that sees that tenant's rows and no others, so a statement with a forgotten condition shows
 //! and changes no rows of another tenant. The tenant travels with `BEGIN`, without a round trip of its own.
-//! Where the role is not available, verbs run without the second wall, and [`Store::check_row_security`] says so.
+//! Where the role is not available, verbs run without the second wall, and [`Store::check_row_security`]
+//! says so.
 //!
 //! Not promised: a wall for transactions that serve no single tenant. Loops work for all tenants, and so do
 //! verbs that begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims,

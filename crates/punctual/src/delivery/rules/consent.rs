@@ -1,7 +1,7 @@
 //! Whether, how and when a recipient may be sent a message: suppressions, preferences, quiet hours.
 //!
-//! From a [`ConsentQuestion`], the [`AddressConsent`] of one address and the settings of its tenant ([`ConsentContext`]),
-//! [`decide`] derives one [`ConsentDecision`], in this order:
+//! From a [`ConsentQuestion`], the [`AddressConsent`] of one address and the settings of its tenant
+//! ([`ConsentContext`]), [`decide`] derives one [`ConsentDecision`], in this order:
 //!
 //! 1. **The channel.** The recipient's override, else the tenant's, else the one asked for. One hop only.
 //! 2. **May it be sent?** A suppression or an opt-out that covers that channel and kind: never.

@@ -2,8 +2,8 @@
 //!
 //! Receipts come late, twice and out of order. [`after`] says how a delivery stands after one: it never goes
 //! back, so the order does not matter, and a repeated receipt changes nothing. [`Receipt::dedup_key`] is the
-//! same for the same report. [`next_lookup_delay`] says how long a receipt is kept while its message is unknown: a
-//! provider may be faster than the commit that stores its message id.
+//! same for the same report. [`next_lookup_delay`] says how long a receipt is kept while its message is
+//! unknown: a provider may be faster than the commit that stores its message id.
 //!
 //! Not decided here: whether a receipt can be believed. The caller has verified it.
 

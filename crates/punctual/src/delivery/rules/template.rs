@@ -1,13 +1,13 @@
 //! Templates: texts with placeholders, parsed once and rendered many times.
 //!
 //! `{{key}}` stands for a value, in upper or lower case; `{{key | upper}}` passes it through filters; `\{{`
-//! is two braces. A key is a path into what is known ([`TemplateValues`]): `guest.phone`, or joined, `guestPhone`.
-//! Values are escaped for where they go ([`TextTarget`]).
+//! is two braces. A key is a path into what is known ([`TemplateValues`]): `guest.phone`, or joined,
+//! `guestPhone`. Values are escaped for where they go ([`TextTarget`]).
 //!
-//! Rendering never fails. A placeholder without a value is empty or left as it stands ([`MissingValuePolicy`]), a value
-//! that a filter cannot read goes through as it is, one that is too long is cut; each with a warning. Not
-//! promised: that an address from a value is safe to click. HTML is escaped, its attributes are not
-//! understood.
+//! Rendering never fails. A placeholder without a value is empty or left as it stands
+//! ([`MissingValuePolicy`]), a value that a filter cannot read goes through as it is, one that is too long
+//! is cut; each with a warning. Not promised: that an address from a value is safe to click. HTML is escaped,
+//! its attributes are not understood.
 
 pub mod choose;
 mod currency;

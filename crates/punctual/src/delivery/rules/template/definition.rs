@@ -105,7 +105,7 @@ impl TemplateDefinition {
         Some(definition).filter(|_| problems.0.len() == before)
     }
 
-    /// Reads back what [`TemplateDefinition::to_json`] wrote. The definition was checked when it was stored, so it is
+    /// Reads back what [`Self::to_json`] wrote. The definition was checked when it was stored, so it is
     /// not checked again by rules that may be stricter by now.
     #[must_use]
     pub fn kept(json: &Value) -> Self {

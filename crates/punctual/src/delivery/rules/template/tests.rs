@@ -267,7 +267,8 @@ proptest! {
         facts.flatten("candidate", &payload).unwrap();
         let values = TemplateValues::default().with_json("candidate", &payload);
         for (path, value) in facts.iter().filter(|(path, value)| !value.is_object() && *path != "candidate") {
-            prop_assert_eq!(values.get(path, &mut 10_000), Some(values::ResolvedValue::Json(value)), "{}", path);
+            let want = Some(values::ResolvedValue::Json(value));
+            prop_assert_eq!(values.get(path, &mut 10_000), want, "{}", path);
             let loud = path.to_uppercase();
             prop_assert!(values.get(&loud, &mut 10_000).is_some(), "{}", loud);
             let joined = path.replace('.', "");

@@ -7,7 +7,8 @@
 //! renewed, and when it is lost its deliveries come again as work.
 //!
 //! Deliveries that wait go first: a lane that has something due is left to the processes that take from it,
-//! and so is a lane that is paused. Deliveries that a channel has no room for ([`BeginRequest::room`]) wait as well.
+//! and so is a lane that is paused. Deliveries that a channel has no room for ([`BeginRequest::room`]) wait
+//! as well.
 //!
 //! Not promised: an order among processes that write at the same time.
 

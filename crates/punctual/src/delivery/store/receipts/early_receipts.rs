@@ -1,8 +1,8 @@
 //! Receipts that came before their message was written down.
 //!
 //! They wait in a table of their own and are looked at again, ever less often, until the message is found or
-//! they are too old (`rules::receipt::next_lookup_delay`). How many wait is bounded: a system that shares an account
-//! with us may have a great many receipts of its own.
+//! they are too old (`rules::receipt::next_lookup_delay`). How many wait is bounded: a system that shares an
+//! account with us may have a great many receipts of its own.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
