@@ -3,7 +3,7 @@
 //! The database's clock decides whether an item is *due* and whether a lease *holds* (the host clock only
 //! where SQLite makes this host the database). Durations inside a process, such as pauses and lease renewals,
 //! use [`monotonic`]. Neither is ever mixed up with the other. With the feature `testing`, a simulation may
-//! put clocks of its own in the place of this thread's ([`pretend`]).
+//! put clocks of its own in the place of this thread's ([`override_clocks`]).
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -1,5 +1,5 @@
 //! The only source of randomness: the operating system's. With the feature `testing`, a
-//! simulation may put a source of its own in its place ([`pretend`]).
+//! simulation may put a source of its own in its place ([`override_source`]).
 
 use std::fmt::Write;
 

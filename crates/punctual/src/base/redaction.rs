@@ -6,10 +6,10 @@ const SHOWN_CHARS: usize = 4;
 /// An address with its middle hidden: the end of a phone number, the domain of a mailbox.
 ///
 /// ```
-/// use punctual::base::redaction::masked;
-/// assert_eq!(masked("+964 770 000 0001"), "••• 0001");
-/// assert_eq!(masked("kadhem@example.org"), "k•••@example.org");
-/// assert_eq!(masked("abc"), "•••");
+/// use punctual::base::redaction::mask_address;
+/// assert_eq!(mask_address("+964 770 000 0001"), "••• 0001");
+/// assert_eq!(mask_address("kadhem@example.org"), "k•••@example.org");
+/// assert_eq!(mask_address("abc"), "•••");
 /// ```
 #[must_use]
 pub fn mask_address(address: &str) -> String {

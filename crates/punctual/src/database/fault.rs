@@ -1,6 +1,6 @@
 //! Planned faults: with the feature `testing`, the n-th statement of a handle's transactions
 //! fails, so that a test can show what an error leaves behind, the way to the database can be
-//! cut, and a handle may have one of the bugs of [`super::planted`]. Without it, nothing.
+//! cut, and a handle may have one of the bugs of [`super::planted_bugs`]. Without it, nothing.
 
 use crate::base::error::Result;
 

@@ -79,12 +79,12 @@ impl Script {
     /// [`Error::Invalid`] with every problem by its path.
     ///
     /// ```
-    /// use punctual::delivery::rules::script::{Script, Step};
+    /// use punctual::delivery::rules::script::{Script, ScriptStep};
     /// let script = serde_json::json!({"script": ["transient", "ok"]});
     /// let mut script = Script::read(&script).unwrap();
-    /// assert!(matches!(script.next_step(), (Step::Transient { .. }, _)));
-    /// assert_eq!(script.next_step().0, Step::Ok);
-    /// assert_eq!(script.next_step().0, Step::Ok, "and so on");
+    /// assert!(matches!(script.next_step(), (ScriptStep::Transient { .. }, _)));
+    /// assert_eq!(script.next_step().0, ScriptStep::Ok);
+    /// assert_eq!(script.next_step().0, ScriptStep::Ok, "and so on");
     /// ```
     pub fn read(value: &Value) -> Result<Self> {
         let mut problems = Problems::default();

@@ -60,10 +60,10 @@ pub struct RenderedText {
 /// A text with placeholders, ready to be rendered.
 ///
 /// ```
-/// use punctual::delivery::rules::template::{TextTarget, TextTemplate, Values};
+/// use punctual::delivery::rules::template::{TextTarget, TextTemplate, TemplateValues};
 /// let template = TextTemplate::parse("Hello {{guest.name}}, see {{LINK}}").unwrap();
 /// let payload = serde_json::json!({"guest": {"name": "Ada & Co"}});
-/// let values = Values::default().given("link", "https://example.org").under("", &payload);
+/// let values = TemplateValues::default().with_value("link", "https://example.org").with_json("", &payload);
 /// let made = template.render(&values, TextTarget::Html, "en");
 /// assert_eq!(made.text, "Hello Ada &amp; Co, see https://example.org");
 /// ```

@@ -7,9 +7,9 @@
 //! address follow, as `delivery/rules/receipt.rs` says. A message that a provider gave up may go by another
 //! channel.
 //!
-//! A provider may be faster than the commit of its own answer. Then its receipt waits ([`early`]) and is
-//! looked at again. That is only possible while a claim of deliveries is open: the open claim is queried
-//! first, so an outcome that commits in between is found.
+//! A provider may be faster than the commit of its own answer. Then its receipt waits ([`early_receipts`])
+//! and is looked at again. That is only possible while a claim of deliveries is open: the open claim is
+//! queried first, so an outcome that commits in between is found.
 //!
 //! A receipt about an address alone (a STOP) applies to every tenant that has written to the address by one
 //! of these channels; if none has, to the only tenant that uses the channels, if there is just one.

@@ -76,7 +76,7 @@ pub struct RecipientLookup<'a> {
 
 impl std::fmt::Debug for RecipientLookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ways")
+        f.write_str("RecipientLookup")
     }
 }
 

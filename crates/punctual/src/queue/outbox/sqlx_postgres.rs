@@ -28,7 +28,7 @@ pub async fn enqueue(
 }
 
 /// As [`enqueue`], for a batch that was put together before, such as one that is
-/// [`quiet`](Enqueue::quiet).
+/// [`quiet`](EnqueueBatch::quiet).
 ///
 /// # Errors
 /// As [`enqueue`].

@@ -29,7 +29,7 @@ where
 }
 
 /// As [`enqueue`], for a batch that was put together before, such as one that is
-/// [`quiet`](Enqueue::quiet).
+/// [`quiet`](EnqueueBatch::quiet).
 ///
 /// # Errors
 /// As [`enqueue`].

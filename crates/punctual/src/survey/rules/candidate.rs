@@ -5,7 +5,7 @@
 //! `templateId` is the trigger's own.
 //!
 //! An item of an ingest call names one address. An event that came by a topic names people, who may have
-//! several addresses: [`reached`] makes a recipient of each.
+//! several addresses: [`recipients`] makes a recipient of each.
 
 pub mod recipients;
 

@@ -2,9 +2,9 @@
 //!
 //! | failure | decision |
 //! |---|---|
-//! | no channel of that name | [`RetryDecision::Halt`]: no next send, and the entry expires later |
-//! | the channel refused for good | [`RetryDecision::GiveUp`]: this send is not tried again, reminders go |
-//! | an error, or no answer in time | [`RetryDecision::RetryAt`] by the backoff, until the tries run out |
+//! | no channel of that name | [`FailureDecision::Halt`]: no next send, and the entry expires later |
+//! | the channel refused for good | [`FailureDecision::GiveUp`]: this send is not tried again, reminders go |
+//! | an error, or no answer in time | [`FailureDecision::RetryAt`] by the backoff, until the tries run out |
 //!
 //! A try without an answer may have gone out. It is tried again under the same idempotency key;
 //! a channel that wants to hold it instead does not ask here.
