@@ -18,6 +18,7 @@ pub mod points;
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub(crate) mod statement;
 pub mod store;
 pub mod tx;
 pub mod value;

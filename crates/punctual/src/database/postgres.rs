@@ -17,6 +17,7 @@ use crate::database::parts::Parts;
 use crate::database::planted::Bug;
 use crate::database::postgres::connect::{at_server, connection};
 use crate::database::postgres::lent::Lent;
+use crate::database::statement::statements;
 use crate::database::tx::{Call, Tx};
 use crate::database::value::{Row, Value};
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -55,6 +56,12 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a deadlocked transaction is tried as a whole.
 const TRIES_MAX: usize = 5;
+
+statements! {
+    const NOW for Postgres = "
+        select punctual.now_us()
+    ";
+}
 
 /// A pool of connections to one database.
 #[derive(Clone)]
@@ -313,7 +320,7 @@ impl PostgresTx {
         if let Some(now) = self.now {
             return Ok(now);
         }
-        let rows = self.query("select punctual.now_us()", &[]).await?;
+        let rows = self.query(NOW, &[]).await?;
         let row = rows.first().ok_or_else(|| Error::Database("the clock gave no time".into()))?;
         let now = row.time(0)?;
         self.now = Some(now);
