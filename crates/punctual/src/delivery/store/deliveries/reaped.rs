@@ -9,6 +9,7 @@ use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
 use crate::base::reason_class::reason_class;
+use crate::database::statement::statements;
 use crate::database::tx::{Steps, Tx};
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
@@ -88,10 +89,15 @@ async fn note_lost(tx: &mut Tx, items: &[&Item], now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
-        (delivery_id, tried, at, outcome, error, reason_class) \
-    select d.id, d.tried_before + $2, $3, 'unknown', $4, $5 from punctual.delivery d where d.id = $1 \
-    on conflict do nothing";
+statements! {
+    const NOTE_LOST = "
+        insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error, reason_class)
+        select d.id, d.tried_before + $2, $3, 'unknown', $4, $5
+        from punctual.delivery d
+        where d.id = $1
+        on conflict do nothing
+    ";
+}
 
 async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
     let (mut due, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<Item>) = Default::default();
@@ -139,9 +145,15 @@ async fn give_up(tx: &mut Tx, items: &[(&Item, &str)], settled: &SettledItems<'_
     Ok(())
 }
 
-/// At the time of the send that was lost: a transaction that holds or ends the entry finds its work by that.
-const ADVANCE: &str = concat!(
-    add_work!(),
-    "select e.id, e.lane_id, e.due_at from punctual.entry e \
-     where e.id = any($1::bigint[]) and e.status < 3 and e.due_at is not null and e.lane_id is not null"
-);
+statements! {
+    /// At the time of the send that was lost: a transaction that holds or ends the entry finds its work by
+    /// that.
+    const ADVANCE = add_work!(), "
+        select e.id, e.lane_id, e.due_at
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+            and e.status < 3
+            and e.due_at is not null
+            and e.lane_id is not null
+    ";
+}
