@@ -37,19 +37,38 @@ use crate::queue::store::timers::in_flight;
 use crate::queue::store::waiting::{something_waits, waits_in_a_lane};
 use std::collections::HashMap;
 
+/// The number of a status as a literal, by which statements name it.
+macro_rules! outbox_status {
+    (Pending) => {
+        0
+    };
+    (Published) => {
+        1
+    };
+    (Failed) => {
+        2
+    };
+    (Unconsumed) => {
+        3
+    };
+    (Cancelled) => {
+        4
+    };
+}
+
 /// The status of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutboxStatus {
     /// The message waits for a consumer, or is in flight.
-    Pending,
+    Pending = outbox_status!(Pending),
     /// Nothing is left of it.
-    Published,
+    Published = outbox_status!(Published),
     /// The message has a dead letter.
-    Failed,
+    Failed = outbox_status!(Failed),
     /// The message waits where no consumer takes it.
-    Unconsumed,
+    Unconsumed = outbox_status!(Unconsumed),
     /// A timer that was cancelled.
-    Cancelled,
+    Cancelled = outbox_status!(Cancelled),
 }
 
 impl OutboxStatus {
@@ -348,10 +367,10 @@ macro_rules! list_of {
                             select 1
                             from punctual.dead_letter d
                             where d.message_id = m.id
-                        ) then 2
-                        when m.id = any($9::bigint[]) then 0
-                        when ", taken!(), " then 0
-                        when ", something_waits!(), " then 3
+                        ) then ", outbox_status!(Failed), "
+                        when m.id = any($9::bigint[]) then ", outbox_status!(Pending), "
+                        when ", taken!(), " then ", outbox_status!(Pending), "
+                        when ", something_waits!(), " then ", outbox_status!(Unconsumed), "
                         when m.due_at is not null
                             and (
                                 select c.cancelled
@@ -359,8 +378,8 @@ macro_rules! list_of {
                                 where c.tenant_id = m.tenant_id and c.message_id = m.id
                                 order by c.id desc
                                 limit 1
-                            ) = 1 then 4
-                        else 1
+                            ) = 1 then ", outbox_status!(Cancelled), "
+                        else ", outbox_status!(Published), "
                     end as status
                 from (", $messages, ") m
                 where ($4::bigint is null or m.tenant_id = $4)

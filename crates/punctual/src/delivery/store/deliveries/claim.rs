@@ -23,7 +23,7 @@ use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::RecipientIdentity;
+use crate::delivery::rules::delivery::{RecipientIdentity, delivery_status};
 use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::store::deliveries::begin::{delivery_claim, hold_claims, note_keyed};
 use crate::delivery::store::deliveries::delivery::{
@@ -175,7 +175,7 @@ statements! {
     const MOVE_DUE = "
         update punctual.delivery
         set due_at = $2
-        where id = $1 and status = 0
+        where id = $1 and status = ", delivery_status!(Pending), "
     ";
 }
 
@@ -195,13 +195,13 @@ statements! {
     const DUE_TIMES = "
         select id, due_at
         from punctual.delivery
-        where id = any($1::bigint[]) and status = 0
+        where id = any($1::bigint[]) and status = ", delivery_status!(Pending), "
     ";
 
     const PENDING_LOCKED = "
         select ", delivery_columns!(), "
         from punctual.delivery d
-        where d.id = any($1::bigint[]) and d.status = 0 and d.held = 0
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), " and d.held = 0
         for update skip locked
     ";
 
@@ -215,7 +215,7 @@ statements! {
     const PENDING_IDS = "
         select d.id
         from punctual.delivery d
-        where d.id = any($1::bigint[]) and d.status = 0 and d.held = 0
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), " and d.held = 0
     ";
 }
 
@@ -293,29 +293,29 @@ pub(crate) async fn given_ids(
 }
 
 macro_rules! with_kind {
-    ($condition:literal) => {
+    () => {
         concat! {"
-            select ", delivery_columns!(), ", e.kind
-            from punctual.delivery d
-            join punctual.entry e on e.id = d.entry_id
-            where ", $condition}
+        select ", delivery_columns!(), ", e.kind
+        from punctual.delivery d
+        join punctual.entry e on e.id = d.entry_id
+        "}
     };
 }
 
 statements! {
-    const WAITING = with_kind!("
-        d.id = any($1::bigint[]) and d.status = 0
+    const WAITING = with_kind!(), "
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
         order by d.id
         for update of d
-    ");
+    ";
 
-    const GIVEN_IDS = with_kind!("
-        d.provider_id is not null
+    const GIVEN_IDS = with_kind!(), "
+        where d.provider_id is not null
             and d.channel = any($2::text[])
             and d.id in (
                 select a.delivery_id
                 from punctual.delivery_attempt a
                 where a.provider_id = any($1::text[])
             )
-    ");
+    ";
 }

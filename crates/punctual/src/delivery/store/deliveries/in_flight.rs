@@ -7,6 +7,7 @@ use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::Value;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::entries::end::stops_sends;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::claims::open_items;
@@ -40,7 +41,9 @@ statements! {
     const STANDINGS = "
         select d.id, e.status, e.kind,
             case
-                when d.status <> 0 or e.held_at is not null or e.deleted_at is not null then 1
+                when d.status <> ", delivery_status!(Pending), "
+                    or e.held_at is not null
+                    or e.deleted_at is not null then 1
                 else 0
             end
         from punctual.delivery d

@@ -12,7 +12,7 @@ use crate::database::columns::Column;
 use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::rules::delivery::{DeliveryStatus, delivery_status};
 use crate::delivery::store::deliveries::delivery::read_status;
 use crate::flow::store::entries::key::{Key, key_of_text};
 use std::collections::HashMap;
@@ -64,7 +64,9 @@ macro_rules! holder {
                 and k.key_high = w.high
                 and k.key_low = w.low
             left join punctual.delivery d on d.id = k.delivery_id
-            left join punctual.delivery r on $1 = 1 and r.id = d.replaced_by and r.status <> 4
+            left join punctual.delivery r on $1 = 1
+                and r.id = d.replaced_by
+                and r.status <> ", delivery_status!(Skipped), "
         "}
     };
 }
@@ -79,7 +81,6 @@ statements! {
                 select $2 as place, $3 as tenant_id, $4 as high, $5 as low
     ");
 }
-const _: () = assert!(DeliveryStatus::Skipped as i64 == 4);
 
 /// Gives back the keys of deliveries that are not sent.
 pub(crate) async fn free_keys(tx: &mut Tx, keys: &[(Tenant, &str, DeliveryId)]) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::database::dialect::Dialect;
 use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value, params};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::store::entries::key::{Key, key_of_text};
 use crate::queue::rules::purpose::Purpose;
@@ -235,7 +235,7 @@ macro_rules! new_columns {
 /// Ids are drawn first, so that keys can name them. Keys are inserted in one order, so that two transactions
 /// never wait for each other in a circle.
 macro_rules! insert_at_once {
-    ($known:literal, $admitted:literal) => {
+    ($known:literal, $admitted:expr) => {
         concat! {"
             with x as materialized (
                 select nextval('punctual.delivery_id_seq') id, unnest($2::int[]) tenant_id,
@@ -250,7 +250,7 @@ macro_rules! insert_at_once {
                 insert into punctual.delivery_key (tenant_id, key_high, key_low, delivery_id, made_at)
                 select tenant_id, high, low, id, $1::bigint
                 from x
-                where status <> 4
+                where status <> ", delivery_status!(Skipped), "
                 order by high, low ", $known, "
             ),
             made as (
@@ -271,9 +271,10 @@ macro_rules! insert_admitted {
                 on conflict do nothing
                 returning delivery_id
             ",
-            "
-                where status = 4 or id in (select delivery_id from k)
-            "
+            concat! {"
+                where status = ", delivery_status!(Skipped), "
+                    or id in (select delivery_id from k)
+            "}
         )
     };
 }
@@ -284,7 +285,7 @@ macro_rules! with_work {
                 ", add_work!(), "
                 select id, lane_id, $1::bigint
                 from made
-                where status = 0 and held = 0
+                where status = ", delivery_status!(Pending), " and held = 0
             )
             select ", $answer, "
             from made

@@ -16,6 +16,7 @@ use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, m
 use crate::delivery::store::deliveries::delivery::{DueDelivery, SettledDelivery};
 use crate::delivery::store::deliveries::settle::write_outcomes;
 use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
+use crate::flow::rules::entry::entry_status;
 use crate::queue::rules::claim::Item;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
 use crate::queue::store::waiting::add_work;
@@ -152,7 +153,7 @@ statements! {
         select e.id, e.lane_id, e.due_at
         from punctual.entry e
         where e.id = any($1::bigint[])
-            and e.status < 3
+            and e.status < ", entry_status!(Completed), "
             and e.due_at is not null
             and e.lane_id is not null
     ";

@@ -9,6 +9,7 @@ use crate::database::dialect::Dialect;
 use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::deliveries::settle;
 use std::collections::HashSet;
@@ -72,10 +73,11 @@ macro_rules! sent_at_once {
             ),
             sent as (
                 update punctual.delivery d
-                set status = 1, error = null, provider_id = x.provider_id, tries = x.tries,
+                set status = ", delivery_status!(Sent), ", error = null,
+                    provider_id = x.provider_id, tries = x.tries,
                     due_at = null, sent_at = $1::bigint, version = d.version + 1
                 from x
-                where d.id = x.id and d.status = 0
+                where d.id = x.id and d.status = ", delivery_status!(Pending), "
                 returning d.id
             )
             select array_agg(id)
@@ -101,9 +103,10 @@ statements! {
 
     const SENT for Sqlite = "
         update punctual.delivery
-        set status = 1, error = null, provider_id = $4, tries = $8, due_at = null, sent_at = $1,
+        set status = ", delivery_status!(Sent), ", error = null,
+            provider_id = $4, tries = $8, due_at = null, sent_at = $1,
             version = version + 1
-        where id = $2 and status = 0
+        where id = $2 and status = ", delivery_status!(Pending), "
         returning id
     ";
 }

@@ -14,7 +14,7 @@ use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::delivery::store::deliveries::delivery::{
     Delivery, DeliveryOutcome, DeliverySettlement, SettledDelivery,
 };
@@ -281,7 +281,7 @@ statements! {
                 unnest($4::int[]) tries, unnest($5::bigint[]) due_at, unnest($6::text[]) channel,
                 unnest($7::int[]) lane_id, unnest($8::text[]) address, unnest($9::int[]) anew
         ) x
-        where d.id = x.id and d.status = 0
+        where d.id = x.id and d.status = ", delivery_status!(Pending), "
         returning d.id
     ";
 
@@ -289,7 +289,7 @@ statements! {
         update punctual.delivery
         set status = $2, error = $3, tries = $4, due_at = $5, channel = $6, lane_id = $7, address = $8,
             tried_before = tried_before + $9, version = version + 1
-        where id = $1 and status = 0
+        where id = $1 and status = ", delivery_status!(Pending), "
         returning id
     ";
 }

@@ -14,6 +14,7 @@ use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::entries::end::cancel_all;
 use crate::delivery::store::entries::expire::await_expiry;
@@ -166,7 +167,7 @@ statements! {
     const MARK_HELD = "
         update punctual.delivery
         set held = $2
-        where entry_id = $1 and status = 0
+        where entry_id = $1 and status = ", delivery_status!(Pending), "
     ";
 }
 
@@ -205,7 +206,7 @@ statements! {
     const PENDING = "
         select 1
         from punctual.delivery
-        where entry_id = $1 and status = 0
+        where entry_id = $1 and status = ", delivery_status!(Pending), "
     ";
 
     const MOVE_ENTRY = "
@@ -335,7 +336,7 @@ statements! {
     const WAITING = "
         select d.id, d.lane_id, d.due_at
         from punctual.delivery d
-        where d.entry_id = $1 and d.status = 0
+        where d.entry_id = $1 and d.status = ", delivery_status!(Pending), "
         order by d.id
         for update of d
     ";

@@ -8,7 +8,7 @@ use crate::database::columns::Column;
 use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
-use crate::flow::rules::entry::{EntryKind, EntryStatus};
+use crate::flow::rules::entry::{EntryKind, entry_status};
 use std::collections::BTreeMap;
 
 /// The change of an entry's counts, and the reason of its end.
@@ -46,7 +46,9 @@ pub(crate) async fn change_counts(
 /// Whether the status of an entry does not follow from its deliveries.
 macro_rules! is_fixed {
     () => {
-        "n.status = 5 or not (n.kind = any($2::text[]))"
+        concat! {"
+            n.status = ", entry_status!(Cancelled), " or not (n.kind = any($2::text[]))
+        "}
     };
 }
 macro_rules! keeps_hold {
@@ -64,10 +66,10 @@ macro_rules! counted {
             set open = n.open + ", $open, ", sent = n.sent + ", $sent, ", failed = n.failed + ", $failed, ",
                 status = case
                     when ", is_fixed!(), " then n.status
-                    when n.open + ", $open, " > 0 then 0
-                    when n.failed + ", $failed, " > 0 then 6
-                    when n.sent + ", $sent, " > 0 then 1
-                    else 5
+                    when n.open + ", $open, " > 0 then ", entry_status!(Pending), "
+                    when n.failed + ", $failed, " > 0 then ", entry_status!(Failed), "
+                    when n.sent + ", $sent, " > 0 then ", entry_status!(Sent), "
+                    else ", entry_status!(Cancelled), "
                 end,
                 reason = coalesce(", $reason, ", n.reason), error = coalesce(", $error, ", n.error),
                 ended_at = case
@@ -100,8 +102,6 @@ statements! {
         where n.id = $3
     ";
 }
-const _: () = assert!(EntryStatus::Pending.code() == 0 && EntryStatus::Sent.code() == 1);
-const _: () = assert!(EntryStatus::Cancelled.code() == 5 && EntryStatus::Failed.code() == 6);
 
 /// Takes sends of entries out of the count that were skipped.
 pub(crate) async fn uncount(tx: &mut Tx, skipped: &BTreeMap<i64, i64>) -> Result<()> {

@@ -13,6 +13,7 @@ use crate::database::planted::Bug;
 use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::deliveries::key::{free_keys, may_have_gone_out};
@@ -66,7 +67,7 @@ statements! {
     const WAITING = "
         select d.id, d.entry_id, d.tenant_id, d.idempotency_key, d.lane_id, d.due_at
         from punctual.delivery d
-        where d.entry_id = any($1::bigint[]) and d.status = 0
+        where d.entry_id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
         order by d.id
         for update of d
     ";
@@ -92,8 +93,8 @@ async fn skip(tx: &mut Tx, waiting: &[Waiting], said: &str) -> Result<BTreeMap<i
 statements! {
     const SKIP = "
         update punctual.delivery
-        set status = 4, error = $2, due_at = null, version = version + 1
-        where id = any($1::bigint[]) and status = 0
+        set status = ", delivery_status!(Skipped), ", error = $2, due_at = null, version = version + 1
+        where id = any($1::bigint[]) and status = ", delivery_status!(Pending), "
     ";
 }
 
@@ -353,7 +354,7 @@ statements! {
         select d.id, d.entry_id, d.tenant_id, d.idempotency_key, e.kind
         from punctual.delivery d
         join punctual.entry e on e.id = d.entry_id
-        where d.id = any($1::bigint[]) and d.status = 0
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
         order by d.id
         for update of d
     ";

@@ -10,7 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::delivery::store::deliveries::delivery::read_status;
 use crate::delivery::store::deliveries::key::key_holders;
 use crate::delivery::store::entries::replay::{GivenUpFilter, given_up};
@@ -116,7 +116,11 @@ statements! {
         select d.id, d.entry_id, d.idempotency_key, d.status, d.channel, n.public_high, n.public_low
         from punctual.delivery d
         join punctual.entry n on n.id = d.entry_id
-        where d.entry_id = any($1::bigint[]) and (d.status in (1, 2) or ", given_up!(), ")
+        where d.entry_id = any($1::bigint[])
+            and (
+                d.status in (", delivery_status!(Sent), ", ", delivery_status!(Delivered), ")
+                    or ", given_up!(), "
+            )
         order by d.entry_id, d.id
         limit $2
     ";

@@ -15,7 +15,7 @@ use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
 use crate::delivery::store::entries::replay::{ReplayMode, add_replays};
-use crate::flow::rules::entry::EntryStatus;
+use crate::flow::rules::entry::{EntryStatus, entry_status};
 use crate::flow::store::entries::history::ChangeAuthor;
 use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entry};
 use crate::queue::rules::message::{Entity, Message};
@@ -77,11 +77,11 @@ async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[EntryId]) -> Result<Vec<U
 
 macro_rules! without_deliveries {
     () => {
-        "
+        concat! {"
         n.kind = 'notification'
-            and n.status = 6
+            and n.status = ", entry_status!(Failed), "
             and not exists (select 1 from punctual.delivery d where d.entry_id = n.id)
-        "
+        "}
     };
 }
 
@@ -152,7 +152,8 @@ async fn write(tx: &mut Tx, of: &Entry, deliveries: &[PlannedDelivery], author: 
 statements! {
     const REOPEN = "
         update punctual.entry
-        set open = $2, status = 0, reason = null, error = null, ended_at = null, version = version + 1
+        set open = $2, status = ", entry_status!(Pending), ",
+            reason = null, error = null, ended_at = null, version = version + 1
         where id = $1
     ";
 }

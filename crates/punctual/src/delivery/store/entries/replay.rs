@@ -20,11 +20,11 @@ use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, Value, params};
-use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::rules::delivery::{DeliveryStatus, delivery_status};
 use crate::delivery::store::deliveries::log::channels_named;
 use crate::delivery::store::entries::actions::EntryAction;
 use crate::delivery::store::entries::preview::{self, Foreseen};
-use crate::flow::rules::entry::EntryStatus;
+use crate::flow::rules::entry::{EntryStatus, entry_status};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entries};
@@ -282,10 +282,10 @@ statements! {
     const SENT = "
         select count(*)
         from punctual.delivery
-        where entry_id = any($1::bigint[]) and status in (1, 2)
+        where entry_id = any($1::bigint[])
+            and status in (", delivery_status!(Sent), ", ", delivery_status!(Delivered), ")
     ";
 }
-const _: () = assert!(DeliveryStatus::Sent as i64 == 1 && DeliveryStatus::Delivered as i64 == 2);
 
 /// Those of these entries that never had a delivery.
 async fn without_deliveries(tx: &mut Tx, entries: &[&Entry]) -> Result<Vec<EntryId>> {
@@ -311,15 +311,15 @@ statements! {
 /// nothing took the place of.
 macro_rules! given_up {
     () => {
-        "
+        concat! {"
         (
-            d.status in (3, 5)
+            d.status in (", delivery_status!(Failed), ", ", delivery_status!(Uncertain), ")
                 and d.replaced_by is null
                 and d.send = n.reminders - n.remaining + 1
                 and ($3 = 1 or d.channel = any($4::text[]))
                 and ($5::bigint is null or d.status = $5)
         )
-        "
+        "}
     };
 }
 pub(crate) use given_up;
@@ -343,7 +343,6 @@ statements! {
     /// left.
     const LOCKED = select_given_up!(" for update of d");
 }
-const _: () = assert!(DeliveryStatus::Failed as i64 == 3 && DeliveryStatus::Uncertain as i64 == 5);
 
 /// Lets the deliveries of an entry's last send wait again that were given up; returns how many. The entry
 /// must be locked.
@@ -370,9 +369,11 @@ async fn put_back(tx: &mut Tx, given_up: &[Row], now: Timestamp) -> Result<()> {
 statements! {
     const WAIT = "
         update punctual.delivery
-        set status = 0, held = 0, due_at = $1, tried_before = tried_before + tries, tries = 0,
+        set status = ", delivery_status!(Pending), ", held = 0, due_at = $1,
+            tried_before = tried_before + tries, tries = 0,
             version = version + 1
-        where id = any($2::bigint[]) and status in (3, 5)
+        where id = any($2::bigint[])
+            and status in (", delivery_status!(Failed), ", ", delivery_status!(Uncertain), ")
     ";
 
     const WORK_AT_ONCE for Postgres = add_work!(), "
@@ -395,7 +396,8 @@ async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, no
 statements! {
     const REOPEN = "
         update punctual.entry
-        set open = open + $2, failed = case when failed > $2 then failed - $2 else 0 end, status = 0,
+        set open = open + $2, failed = case when failed > $2 then failed - $2 else 0 end,
+            status = ", entry_status!(Pending), ",
             reason = null, error = null, ended_at = null, due_at = $3, version = version + 1
         where id = $1
     ";

@@ -19,9 +19,9 @@ use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDeliv
 use crate::delivery::store::entries::counts::{CountChange, change_counts};
 use crate::delivery::store::entries::end::skip_waiting;
 use crate::delivery::store::entries::hooks::{EntryMoment, EntryNews, tell_kinds};
-use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::Schedule;
 use crate::flow::rules::entry::state::EntryState;
+use crate::flow::rules::entry::{Transition, entry_status};
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
 use crate::queue::rules::attempt::kept_error;
@@ -338,6 +338,12 @@ fn step_columns<'s>(steps: &'s [Step<'_>], work: &[WorkRow]) -> Vec<Column<'s>> 
     ]
 }
 
+/// Whether nothing is sent of an entry with this status any more.
+macro_rules! has_ended {
+    ($status:literal) => {
+        concat! {$status, " >= ", entry_status!(Completed)}
+    };
+}
 /// An entry that ends is not on hold any more.
 macro_rules! stepped {
     (
@@ -349,11 +355,11 @@ macro_rules! stepped {
                 last_sent_at = ", $last_sent_at, ", remaining = ", $remaining, ",
                 sent = e.sent + ", $sent, ", failed = e.failed + ", $failed, ",
                 open = case when ", $due_at, " is null then 0 else 1 end,
-                held_at = case when ", $status, " >= 3 then null else e.held_at end,
-                held_by = case when ", $status, " >= 3 then null else e.held_by end,
-                hold_reason = case when ", $status, " >= 3 then null else e.hold_reason end,
-                ended_at = case when ", $status, " >= 3 then $1 else e.ended_at end, reason = ", $reason, ",
-                error = ", $error, ", version = e.version + 1
+                held_at = case when ", has_ended!($status), " then null else e.held_at end,
+                held_by = case when ", has_ended!($status), " then null else e.held_by end,
+                hold_reason = case when ", has_ended!($status), " then null else e.hold_reason end,
+                ended_at = case when ", has_ended!($status), " then $1 else e.ended_at end,
+                reason = ", $reason, ", error = ", $error, ", version = e.version + 1
         "}
     };
 }
