@@ -45,6 +45,11 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
                 places.iter().any(|lines| lines.contains(&literal.line))
             };
             let is_placed = places.iter().any(|places| is_in(places));
+            let bare = literal.text.lines().position(has_bare_status);
+            if let (true, Some(line)) = (is_placed, bare) {
+                let what = "a status is a bare number: name it, as `delivery_status!(Pending)` does";
+                findings.push(Finding::new(&file.path, literal.line + line, what));
+            }
             let Some((line, word)) = first_statement(&literal.text) else { continue };
             if !is_placed {
                 let what =
@@ -59,6 +64,17 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a line compares a status with a number, or sets it to one.
+fn has_bare_status(line: &str) -> bool {
+    let is_number =
+        |text: &str| text.trim_start_matches([' ', '(']).starts_with(|c: char| c.is_ascii_digit());
+    line.match_indices("status").any(|(at, word)| {
+        let rest = line[at + word.len()..].trim_start();
+        let behind = rest.strip_prefix("in").unwrap_or_else(|| rest.trim_start_matches(['=', '<', '>']));
+        behind.len() < rest.len() && is_number(behind)
+    })
 }
 
 /// The first clause that begins within a line, outside of parentheses that the line opens; its line within
@@ -121,6 +137,22 @@ mod tests {
         ] {
             let said = told(&format!("statements! {{\n    const A = \"{text}\";\n}}"));
             assert!(said.len() == 1 && said[0].contains(&format!("`{word}` begins")), "{text}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_a_bare_number_is_caught() {
+        for (condition, count) in [
+            ("status = 2", 1),
+            ("d.status <> 0 and d.status in (1, 2)", 1),
+            ("status in (1, 2)", 1),
+            ("e.status >= 3", 1),
+            ("status = $2 and status = 'pending' and status = case when a = 1 then b end", 0),
+            ("status = \", delivery_status!(Pending), \"", 0),
+        ] {
+            let text = format!("\n select id\n from x\n where {condition}\n");
+            let said = told(&format!("statements! {{\n    const A = \"{text}\";\n}}"));
+            assert_eq!(said.len(), count, "{condition}: {said:?}");
         }
     }
 
