@@ -78,6 +78,15 @@ impl Source {
         found.filter_map(|(at, _)| self.function_at(at)).collect()
     }
 
+    /// The lines of every block that these words open, such as the `{ … }` of a macro.
+    pub fn lines_of_blocks(&self, opening: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+        let found = self.code.match_indices(opening).filter_map(|(at, _)| {
+            let open = at + self.code[at..].find('{')?;
+            Some(self.line_of(at)..=self.line_of(closing(&self.code, open)))
+        });
+        found.collect()
+    }
+
     /// Inline modules (`mod name { … }`) that enclose the offset, outermost first.
     pub fn modules_around(&self, offset: usize) -> Vec<&str> {
         let code = &self.code;

@@ -10,6 +10,7 @@ mod requirements;
 mod rooms;
 mod sizes;
 mod sql;
+mod statements;
 mod type_names;
 mod workplace;
 
@@ -41,10 +42,11 @@ impl fmt::Display for Finding {
 type Rule = fn(&Repo) -> Vec<Finding>;
 
 /// Every rule by name.
-pub const RULES: [(&str, Rule); 11] = [
+pub const RULES: [(&str, Rule); 12] = [
     ("layers", layers::check),
     ("rooms", rooms::check),
     ("sql", sql::check),
+    ("statements", statements::check),
     ("sizes", sizes::check),
     ("names", names::check),
     ("type names", type_names::check),
@@ -112,6 +114,11 @@ mod tests {
     #[test]
     fn sql_stays_in_the_store() {
         hold("sql");
+    }
+
+    #[test]
+    fn statements_are_named_and_have_a_line_for_each_clause() {
+        hold("statements");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod row_security;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub(crate) mod statement;
 pub mod store;
 pub mod tx;
 pub mod value;

@@ -27,7 +27,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
             continue;
         }
         for literal in source.literals.iter().filter(|l| !repo.is_test_line(file, l.line)) {
-            if let Some((line, words)) = statement(&literal.text) {
+            if let Some((line, words)) = first_statement(&literal.text) {
                 let what = format!(
                     "`{words}` reads as SQL: make it a verb of the store (or, in prose, choose other words)"
                 );
@@ -39,7 +39,7 @@ pub fn check(repo: &Repo) -> Vec<Finding> {
 }
 
 /// The first SQL statement in a text: its line within the text, and the words that show it.
-fn statement(text: &str) -> Option<(usize, &'static str)> {
+pub fn first_statement(text: &str) -> Option<(usize, &'static str)> {
     let words: Vec<(usize, String)> = words(text);
     let soon = |at: usize, word: &str| words[at + 1..].iter().take(4).any(|(_, w)| w == word);
     let next = |at: usize, word: &str| words.get(at + 1).is_some_and(|(_, w)| w == word);

@@ -4,6 +4,7 @@
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::component::Component;
 use crate::base::error::Error;
+use crate::database::statement::statements;
 use crate::database::store::{Backend, Store};
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
@@ -40,12 +41,12 @@ impl Store {
             let manual = self
                 .write(request, |tx, (mode, leave, host)| {
                     Box::pin(async move {
-                        let row = tx.first("select manual from punctual.clock where id = 1", &[]).await?;
+                        let row = tx.first(IS_MANUAL, &[]).await?;
                         let was = row.map_or(Ok(false), |row| row.flag(0))?;
                         match (was, mode) {
                             (true, ClockMode::System) if !leave => return Err(refused()),
                             (true, ClockMode::System) => {
-                                tx.execute("update punctual.clock set manual = 0 where id = 1", &[]).await?;
+                                tx.execute(LEAVE_MANUAL, &[]).await?;
                             }
                             (false, ClockMode::Manual) => {
                                 tx.execute(START_MANUAL, params![*host]).await?;
@@ -120,11 +121,7 @@ impl Store {
     pub fn release_clock(&self, holder: &str) -> VerbFuture<'_, ()> {
         self.write(holder.to_owned(), |tx, holder| {
             Box::pin(async move {
-                tx.execute(
-                    "update punctual.clock set holder = null, held_until = null where id = 1 and holder = $1",
-                    params![holder],
-                )
-                .await?;
+                tx.execute(FREE, params![holder]).await?;
                 Ok(())
             })
         })
@@ -170,8 +167,37 @@ fn refused() -> Error {
     )
 }
 
-const START_MANUAL: &str = "update punctual.clock set manual = 1, now_us = $1 where id = 1";
-const SET: &str = "update punctual.clock set now_us = $1 where id = 1 and manual = 1";
+statements! {
+    const IS_MANUAL = "
+        select manual
+        from punctual.clock
+        where id = 1
+    ";
+
+    const LEAVE_MANUAL = "
+        update punctual.clock
+        set manual = 0
+        where id = 1
+    ";
+
+    const FREE = "
+        update punctual.clock
+        set holder = null, held_until = null
+        where id = 1 and holder = $1
+    ";
+
+    const START_MANUAL = "
+        update punctual.clock
+        set manual = 1, now_us = $1
+        where id = 1
+    ";
+
+    const SET = "
+        update punctual.clock
+        set now_us = $1
+        where id = 1 and manual = 1
+    ";
+}
 
 /// The real time of the database's host, while its own clock stands still.
 macro_rules! real_time {
@@ -184,36 +210,63 @@ macro_rules! real_time {
 }
 macro_rules! hold {
     ($database:tt) => {
-        concat!(
-            "update punctual.clock set holder = $1, held_until = ",
-            real_time!($database),
-            " + $2 where id = 1 and (holder is null or held_until < ",
-            real_time!($database),
-            ")"
-        )
+        concat! {"
+            update punctual.clock
+            set holder = $1, held_until = ", real_time!($database), " + $2
+            where id = 1 and (holder is null or held_until < ", real_time!($database), ")
+        "}
     };
 }
 macro_rules! renew {
     ($database:tt) => {
-        concat!(
-            "update punctual.clock set held_until = ",
-            real_time!($database),
-            " + $2 where id = 1 and holder = $1"
-        )
+        concat! {"
+            update punctual.clock
+            set held_until = ", real_time!($database), " + $2
+            where id = 1 and holder = $1
+        "}
     };
 }
-const HOLD_POSTGRES: &str = hold!(postgres);
-const HOLD_SQLITE: &str = hold!(sqlite);
-const RENEW_POSTGRES: &str = renew!(postgres);
-const RENEW_SQLITE: &str = renew!(sqlite);
-const NEXT_WORK: &str = "select min((select min(w.due_at) \
-        from punctual.work w where w.lane_id = l.id and w.due_at > $1)) \
-    from punctual.lane l where l.paused = 0 \
-        and (l.purpose <> 'dispatch' or l.subscription = '/flows' \
-            or (l.subscription = '' and l.topic = any($2::text[])) \
-            or exists (select 1 from punctual.subscription s \
-                where s.lane_id = l.id and s.handler = any($3::text[])))";
-const NEXT_LEASE: &str =
-    "select min(c.lease_until) from punctual.claim c where c.finished_at is null and c.lease_until > $1";
-const NEXT_JOB: &str = "select min(j.next_due) from punctual.job j where j.next_due > $1";
-const NEXT_RECEIPT: &str = "select min(r.look_at) from punctual.early_receipt r where r.look_at > $1";
+
+statements! {
+    const HOLD_POSTGRES for Postgres = hold!(postgres);
+
+    const HOLD_SQLITE for Sqlite = hold!(sqlite);
+
+    const RENEW_POSTGRES for Postgres = renew!(postgres);
+
+    const RENEW_SQLITE for Sqlite = renew!(sqlite);
+
+    const NEXT_WORK = "
+        select min((select min(w.due_at) from punctual.work w where w.lane_id = l.id and w.due_at > $1))
+        from punctual.lane l
+        where l.paused = 0
+            and (
+                l.purpose <> 'dispatch'
+                    or l.subscription = '/flows'
+                    or (l.subscription = '' and l.topic = any($2::text[]))
+                    or exists (
+                        select 1
+                        from punctual.subscription s
+                        where s.lane_id = l.id and s.handler = any($3::text[])
+                    )
+            )
+    ";
+
+    const NEXT_LEASE = "
+        select min(c.lease_until)
+        from punctual.claim c
+        where c.finished_at is null and c.lease_until > $1
+    ";
+
+    const NEXT_JOB = "
+        select min(j.next_due)
+        from punctual.job j
+        where j.next_due > $1
+    ";
+
+    const NEXT_RECEIPT = "
+        select min(r.look_at)
+        from punctual.early_receipt r
+        where r.look_at > $1
+    ";
+}

@@ -12,6 +12,7 @@
 use crate::base::component::{Component, Components};
 use crate::base::error::{Error, Result};
 use crate::database::migrate;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::Value;
@@ -102,10 +103,21 @@ const fn marker(component: Component) -> (&'static str, &'static str) {
     }
 }
 
-const LOOK_POSTGRES: &str = "select relname::text from pg_catalog.pg_class \
-    where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual') \
-        and relkind = 'r' and relname::text = any($1::text[])";
-const LOOK_SQLITE: &str = "select name from sqlite_master where type = 'table' and name = any($1)";
+statements! {
+    const LOOK_POSTGRES for Postgres = "
+        select relname::text
+        from pg_catalog.pg_class
+        where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')
+            and relkind = 'r'
+            and relname::text = any($1::text[])
+    ";
+
+    const LOOK_SQLITE for Sqlite = "
+        select name
+        from sqlite_master
+        where type = 'table' and name = any($1)
+    ";
+}
 
 /// The error of a statement that named a table which is not there, if the table is a component's.
 #[cfg(feature = "sqlite")]

@@ -30,16 +30,10 @@ impl Dialect {
 /// that is bound as a table, and row locks and casts fall away: the one writer is its own lock.
 #[must_use]
 pub fn for_sqlite(sql: &str) -> String {
-    let mut out = sql
-        .replace("punctual.", "punctual_")
-        .replace(" for update of d skip locked", "")
-        .replace(" for update of d", "")
-        .replace(" for update of e", "")
-        .replace(" for update skip locked", "")
-        .replace(" for no key update skip locked", "")
-        .replace(" for no key update", "")
-        .replace(" for update", "")
-        .replace(" as materialized", " as");
+    let mut out = sql.replace("punctual.", "punctual_").replace(" as materialized", " as");
+    for lock in ROW_LOCKS {
+        out = out.replace(lock, "");
+    }
     while let Some(at) = out.find("= any($") {
         let end = out[at..].find(')').map_or(out.len(), |e| at + e);
         let parameter = out[at + "= any(".len()..end].split("::").next().unwrap_or("$1").to_owned();
@@ -47,6 +41,17 @@ pub fn for_sqlite(sql: &str) -> String {
     }
     drop_casts(&out).replace('$', "?")
 }
+
+/// The row locks of statements that both databases run. Whichever begins as another comes before that.
+const ROW_LOCKS: [&str; 7] = [
+    "for update of d skip locked",
+    "for update of d",
+    "for update of e",
+    "for update skip locked",
+    "for no key update skip locked",
+    "for no key update",
+    "for update",
+];
 
 fn drop_casts(sql: &str) -> String {
     let mut parts = sql.split("::");
@@ -70,7 +75,7 @@ mod tests {
                 "delete from punctual.claim where token = any($2::text[])",
                 "delete from punctual_claim where token in rarray(?2)",
             ),
-            ("select 1 from t for update skip locked", "select 1 from t"),
+            ("select 1\n    from t\n    for update skip locked", "select 1\n    from t\n    "),
             ("select $1::bigint + 1", "select ?1 + 1"),
             ("with c as materialized (select 1)", "with c as (select 1)"),
         ];

@@ -3,6 +3,8 @@
 //! cut, and a handle may have one of the bugs of [`super::planted_bugs`]. Without it, nothing.
 
 use crate::base::error::Result;
+#[cfg(all(feature = "testing", feature = "sqlite"))]
+use crate::database::statement::statements;
 
 /// A fault to inject: the statement of a transaction that fails, and the planted bug.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,11 +99,17 @@ impl super::store::Store {
     }
 }
 
-/// Not less than there are, says SQLite, and takes the number of pages there are.
 #[cfg(all(feature = "testing", feature = "sqlite"))]
-const FULL: &str = "pragma max_page_count = 1";
-#[cfg(all(feature = "testing", feature = "sqlite"))]
-const ROOMY: &str = "pragma max_page_count = 1000000000";
+statements! {
+    /// Not less than there are, says SQLite, and takes the number of pages there are.
+    const FULL for Sqlite = "
+        pragma max_page_count = 1
+    ";
+
+    const ROOMY for Sqlite = "
+        pragma max_page_count = 1000000000
+    ";
+}
 
 /// The fate of calls on their way to the database.
 #[cfg(feature = "testing")]

@@ -17,6 +17,8 @@ use crate::base::digest;
 use crate::base::error::{Error, Result};
 use crate::database::dialect::Dialect;
 use crate::database::migrate::status::check_known;
+use crate::database::row_security::RAISE;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -101,6 +103,16 @@ impl Store {
     }
 }
 
+/// The row of a migration in a script: the table, the component, the version, the name and the checksum.
+macro_rules! ledger_row {
+    () => {
+        "
+insert into {} (component, version, name, checksum, applied_at)
+values ('{}', {}, '{}', '{}', 0);
+"
+    };
+}
+
 /// All migrations of these components as SQL, for those who apply it themselves to a new database.
 #[must_use]
 pub fn print(dialect: Dialect, components: Components) -> String {
@@ -108,8 +120,7 @@ pub fn print(dialect: Dialect, components: Components) -> String {
     for migration in of(components) {
         let text = migration.text(dialect);
         let row = format!(
-            "insert into {} (component, version, name, checksum, applied_at) \
-             values ('{}', {}, '{}', '{}', 0);\n",
+            ledger_row!(),
             dialect.pick("punctual.migration", "punctual_migration"),
             migration.component(),
             migration.version,
@@ -119,7 +130,10 @@ pub fn print(dialect: Dialect, components: Components) -> String {
         let title = format!("{} of {}", migration.name, migration.component());
         out.push_str(&format!("\n-- migration {}: {title}\n{text}{row}", migration.version));
     }
-    out + dialect.pick("\nselect punctual.raise_wall();\n", "")
+    if dialect == Dialect::Postgres {
+        out.push_str(&format!("\n{};\n", RAISE.trim()));
+    }
+    out
 }
 
 /// A table or an index that the migrations make.
@@ -169,7 +183,7 @@ impl Migration {
 
 async fn migrate(tx: &mut Tx, wanted: Components) -> Result<MigrationOutcome> {
     if tx.dialect() == Dialect::Postgres {
-        tx.query("select pg_advisory_xact_lock(7822091354)", &[]).await?;
+        tx.query(LOCK, &[]).await?;
     }
     let before = current(tx).await?;
     check_known(before)?;
@@ -225,13 +239,36 @@ async fn script(tx: &mut Tx, sql: &str) -> Result<()> {
     }
 }
 
-const LEDGER_POSTGRES: &str = "create schema if not exists punctual;\n\
-    create table punctual.migration (\n    component text not null, \
-    version int not null, name text not null, checksum text not null, applied_at bigint not null,\n    \
-    primary key (component, version)\n);\n";
-const LEDGER_SQLITE: &str = "create table punctual_migration (\n    component text not null, \
-    version integer not null, name text not null, checksum text not null, applied_at integer not null,\n    \
-    primary key (component, version)\n);\n";
-const CHECKSUM: &str = "select checksum from punctual.migration where component = $1 and version = $2";
-const RECORD: &str = "insert into punctual.migration (component, version, name, checksum, applied_at) \
-    values ($1, $2, $3, $4, $5)";
+const LEDGER_POSTGRES: &str = "\
+create schema if not exists punctual;
+create table punctual.migration (
+    component text not null, version int not null, name text not null, checksum text not null, \
+    applied_at bigint not null,
+    primary key (component, version)
+);
+";
+const LEDGER_SQLITE: &str = "\
+create table punctual_migration (
+    component text not null, version integer not null, name text not null, checksum text not null, \
+    applied_at integer not null,
+    primary key (component, version)
+);
+";
+
+statements! {
+    /// Two that migrate at the same time do it one after the other.
+    const LOCK for Postgres = "
+        select pg_advisory_xact_lock(7822091354)
+    ";
+
+    const CHECKSUM = "
+        select checksum
+        from punctual.migration
+        where component = $1 and version = $2
+    ";
+
+    const RECORD = "
+        insert into punctual.migration (component, version, name, checksum, applied_at)
+        values ($1, $2, $3, $4, $5)
+    ";
+}

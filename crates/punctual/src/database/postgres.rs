@@ -2,9 +2,9 @@
 //!
 //! A transaction runs in a task of its own: a caller that goes away neither cuts a write in half nor leaves a
 //! connection inside an open transaction. `BEGIN` travels with the first statement, and so does the tenant of
-//! a verb that is for one, for the policies of the tables (`database/row_security.rs`). Deadlocks and
-//! serialisation failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a connection
-//! of its own; they are hints, and a lost connection costs time, never work.
+//! a verb that is for one, for the policies of the tables (`database/wall.rs`). Deadlocks and serialisation
+//! failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a connection of its own;
+//! they are hints, and a lost connection costs time, never work.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::database::parts::Parts;
 use crate::database::planted_bugs::PlantedBug;
 use crate::database::postgres::connect::{at_server, connection};
 use crate::database::postgres::pooled_connection::PooledConnection;
+use crate::database::statement::statements;
 use crate::database::tx::{Tx, VerbCall};
 use crate::database::value::{Row, Value};
 use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -55,6 +56,12 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often a deadlocked transaction is tried as a whole.
 const TRIES_MAX: usize = 5;
+
+statements! {
+    const NOW for Postgres = "
+        select punctual.now_us()
+    ";
+}
 
 /// A pool of connections to one database.
 #[derive(Clone)]
@@ -313,7 +320,7 @@ impl PostgresTx {
         if let Some(now) = self.now {
             return Ok(now);
         }
-        let rows = self.query("select punctual.now_us()", &[]).await?;
+        let rows = self.query(NOW, &[]).await?;
         let row = rows.first().ok_or_else(|| Error::Database("the clock gave no time".into()))?;
         let now = row.time(0)?;
         self.now = Some(now);

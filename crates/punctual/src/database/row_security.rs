@@ -15,6 +15,7 @@
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::store::{Store, TransactionKind};
 use crate::database::tx::{Tx, TxFuture, Verb, VerbCall, VerbFuture};
 
@@ -103,11 +104,19 @@ impl<'s> TenantStore<'s> {
     }
 }
 
-const STANDS: &str = "select (current_user = 'punctual_tenant' \
-    and row_security_active('punctual.tenant'))::int";
+statements! {
+    /// Printed migrations end with it, too.
+    pub(crate) const RAISE for Postgres = "
+        select punctual.raise_wall()
+    ";
+
+    const STANDS for Postgres = "
+        select (current_user = 'punctual_tenant' and row_security_active('punctual.tenant'))::int
+    ";
+}
 
 /// Makes the role ready, as far as this connection's may; on PostgreSQL only.
 pub(crate) async fn raise(tx: &mut Tx) -> Result<()> {
-    tx.query("select punctual.raise_wall()", &[]).await?;
+    tx.query(RAISE, &[]).await?;
     Ok(())
 }

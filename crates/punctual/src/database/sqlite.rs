@@ -14,6 +14,7 @@ use crate::database::dialect::for_sqlite;
 use crate::database::fault::Fault;
 use crate::database::parts::Parts;
 use crate::database::sqlite::threads::{Mode, WriterRequest, ask, ended_transaction, is_busy, thread};
+use crate::database::statement::statements;
 use crate::database::tx::VerbCall;
 use crate::database::value::{Cell, Row, Value};
 use rusqlite::config::DbConfig;
@@ -46,6 +47,14 @@ const STATEMENTS_CACHED: usize = 256;
 const READERS: usize = 2;
 /// The oldest SQLite without the WAL corruption bug.
 const VERSION_MIN: i32 = 3_051_003;
+
+statements! {
+    const MANUAL_NOW = "
+        select now_us
+        from punctual.clock
+        where id = 1
+    ";
+}
 
 /// An open SQLite database.
 #[derive(Clone, Debug)]
@@ -223,7 +232,7 @@ impl SqliteTx {
             return Ok(now);
         }
         let now = if self.manual.load(Ordering::SeqCst) {
-            let rows = self.query("select now_us from punctual.clock where id = 1", &[])?;
+            let rows = self.query(MANUAL_NOW, &[])?;
             rows.first().map_or_else(|| Ok(host_now()), |row| row.time(0))?
         } else {
             host_now()

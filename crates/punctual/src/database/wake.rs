@@ -1,6 +1,8 @@
 //! Wake-ups for other processes' work: notifications of the database, or a change counter.
 
 use crate::base::error::Result;
+#[cfg(feature = "sqlite")]
+use crate::database::statement::statements;
 use crate::database::store::{Backend, Store};
 use crate::database::tx::VerbFuture;
 
@@ -16,6 +18,13 @@ pub enum WakeSubscription {
     /// A simulation decides which wake-ups are received, and when.
     #[cfg(all(feature = "testing", feature = "sqlite"))]
     Simulated(std::sync::Arc<dyn super::sqlite::simulated::SimulatedLink>),
+}
+
+#[cfg(feature = "sqlite")]
+statements! {
+    const DATA_VERSION for Sqlite = "
+        pragma data_version
+    ";
 }
 
 impl Store {
@@ -61,9 +70,7 @@ impl Store {
     #[cfg(feature = "sqlite")]
     async fn change_counter(&self) -> Result<i64> {
         self.read((), |tx, ()| {
-            Box::pin(
-                async move { tx.first("pragma data_version", &[]).await?.map_or(Ok(0), |row| row.int(0)) },
-            )
+            Box::pin(async move { tx.first(DATA_VERSION, &[]).await?.map_or(Ok(0), |row| row.int(0)) })
         })
         .await
     }

@@ -36,3 +36,22 @@ impl Store {
         self.with(SettlementHooks::new(hooks)).with(EntryHooks::new(vec![Box::new(SurveyHook)]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::statement::prepared;
+
+    #[test]
+    fn statements_composed_for_the_hooks_prepare() {
+        let store = Store::open("sqlite::memory:", 1).expect("it opens");
+        let texts: Vec<&str> = store.settlement_hooks().texts().collect();
+        assert!(
+            texts.iter().any(|text| text.contains("punctual.run")),
+            "the hook of runs asks for its table"
+        );
+        for text in texts {
+            prepared::check(text, &[]);
+        }
+    }
+}

@@ -28,6 +28,7 @@ use crate::base::clock::host_now;
 use crate::base::error::{Error, Result};
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::queue::outbox::{Param, Statement};
 use crate::queue::store::inbox::InboxTicket;
 
@@ -79,11 +80,27 @@ impl<'a> Completion<'a> {
     }
 }
 
-const POSTGRES: &str = "update punctual.inbox \
-    set status = 'processed', finished_at = punctual.now_us(), error = null \
-    where tenant_id = $1::bigint and source = $2 and message_id = $3 and token = $4 \
-        and status = 'processing' returning id";
-const SQLITE: &str = "update punctual_inbox set status = 'processed', error = null, \
-        finished_at = coalesce((select now_us from punctual_clock where id = 1 and manual = 1), ?5) \
-    where tenant_id = ?1 and source = ?2 and message_id = ?3 and token = ?4 \
-        and status = 'processing' returning id";
+statements! {
+    const POSTGRES for Postgres = "
+        update punctual.inbox
+        set status = 'processed', finished_at = punctual.now_us(), error = null
+        where tenant_id = $1::bigint
+            and source = $2
+            and message_id = $3
+            and token = $4
+            and status = 'processing'
+        returning id
+    ";
+
+    const SQLITE for Sqlite = "
+        update punctual_inbox
+        set status = 'processed', error = null,
+            finished_at = coalesce((select now_us from punctual_clock where id = 1 and manual = 1), ?5)
+        where tenant_id = ?1
+            and source = ?2
+            and message_id = ?3
+            and token = ?4
+            and status = 'processing'
+        returning id
+    ";
+}

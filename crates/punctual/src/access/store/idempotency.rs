@@ -7,6 +7,7 @@
 
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
@@ -103,17 +104,36 @@ impl Store {
     }
 }
 
-const RESERVE: &str = "insert into punctual.answer as a \
-        (tenant_id, idempotency_key, digest, asked_at, token) \
-    values ($1, $2, $3, $4, $6) on conflict (tenant_id, idempotency_key) do update \
-    set asked_at = excluded.asked_at, suspended = 0 where a.status is null and a.digest = excluded.digest \
-        and (a.suspended = 1 or a.asked_at < $5) \
-    returning token";
-const SUSPEND: &str = "update punctual.answer set suspended = 1 \
-    where tenant_id = $1 and idempotency_key = $2 and status is null";
-const FIND: &str = "select digest, status, body from punctual.answer \
-    where tenant_id = $1 and idempotency_key = $2";
-const KEEP: &str = "update punctual.answer set status = $3, body = $4 \
-    where tenant_id = $1 and idempotency_key = $2";
-const FREE: &str = "delete from punctual.answer \
-    where tenant_id = $1 and idempotency_key = $2 and status is null";
+statements! {
+    const RESERVE = "
+        insert into punctual.answer as a (tenant_id, idempotency_key, digest, asked_at, token)
+        values ($1, $2, $3, $4, $6)
+        on conflict (tenant_id, idempotency_key)
+        do update set asked_at = excluded.asked_at, suspended = 0
+        where a.status is null and a.digest = excluded.digest and (a.suspended = 1 or a.asked_at < $5)
+        returning token
+    ";
+
+    const SUSPEND = "
+        update punctual.answer
+        set suspended = 1
+        where tenant_id = $1 and idempotency_key = $2 and status is null
+    ";
+
+    const FIND = "
+        select digest, status, body
+        from punctual.answer
+        where tenant_id = $1 and idempotency_key = $2
+    ";
+
+    const KEEP = "
+        update punctual.answer
+        set status = $3, body = $4
+        where tenant_id = $1 and idempotency_key = $2
+    ";
+
+    const FREE = "
+        delete from punctual.answer
+        where tenant_id = $1 and idempotency_key = $2 and status is null
+    ";
+}

@@ -7,6 +7,7 @@ use crate::base::id::KeyId;
 use crate::base::name::check_name;
 use crate::base::random;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Row, params};
@@ -181,29 +182,39 @@ macro_rules! columns {
     };
 }
 
-const CREATE: &str = concat!(
-    "insert into punctual.api_key (tenant_id, name, role, prefix, digest, created_at, expires_at) \
-     values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning ",
-    columns!()
-);
-const BY_DIGEST: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.api_key where digest = $1 and revoked_at is null \
-      and (expires_at is null or expires_at > $2)"
-);
-const LIST: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.api_key where tenant_id = $1 and id > $2 and revoked_at is null order by id limit $3"
-);
-const ONE: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.api_key where tenant_id = $1 and id = $2 and revoked_at is null"
-);
-const REVOKE: &str =
-    "update punctual.api_key set revoked_at = $3 where tenant_id = $1 and id = $2 and revoked_at is null";
+statements! {
+    const CREATE = "
+        insert into punctual.api_key (tenant_id, name, role, prefix, digest, created_at, expires_at)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict do nothing
+        returning ", columns!();
+
+    const BY_DIGEST = "
+        select ", columns!(), "
+        from punctual.api_key
+        where digest = $1 and revoked_at is null and (expires_at is null or expires_at > $2)
+    ";
+
+    const LIST = "
+        select ", columns!(), "
+        from punctual.api_key
+        where tenant_id = $1 and id > $2 and revoked_at is null
+        order by id
+        limit $3
+    ";
+
+    const ONE = "
+        select ", columns!(), "
+        from punctual.api_key
+        where tenant_id = $1 and id = $2 and revoked_at is null
+    ";
+
+    const REVOKE = "
+        update punctual.api_key
+        set revoked_at = $3
+        where tenant_id = $1 and id = $2 and revoked_at is null
+    ";
+}
 
 fn read_key(row: &Row) -> Result<ApiKey> {
     let role = row.text(3)?;

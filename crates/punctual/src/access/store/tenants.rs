@@ -5,6 +5,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::name::check_name;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
@@ -140,14 +141,33 @@ macro_rules! columns {
     };
 }
 
-const CREATE: &str = concat!(
-    "insert into punctual.tenant (slug, name, time_zone, default_locale, created_at) \
-     values ($1, $2, $3, $4, $5) on conflict do nothing returning ",
-    columns!()
-);
-const BY_ID: &str = concat!("select ", columns!(), " from punctual.tenant where id = $1");
-const BY_SLUG: &str = concat!("select ", columns!(), " from punctual.tenant where slug = $1");
-const LIST: &str = concat!("select ", columns!(), " from punctual.tenant where id > $1 order by id limit $2");
+statements! {
+    const CREATE = "
+        insert into punctual.tenant (slug, name, time_zone, default_locale, created_at)
+        values ($1, $2, $3, $4, $5)
+        on conflict do nothing
+        returning ", columns!();
+
+    const BY_ID = "
+        select ", columns!(), "
+        from punctual.tenant
+        where id = $1
+    ";
+
+    const BY_SLUG = "
+        select ", columns!(), "
+        from punctual.tenant
+        where slug = $1
+    ";
+
+    const LIST = "
+        select ", columns!(), "
+        from punctual.tenant
+        where id > $1
+        order by id
+        limit $2
+    ";
+}
 
 fn read_tenant(row: &Row) -> Result<TenantRow> {
     Ok(TenantRow {

@@ -3,6 +3,7 @@
 use crate::base::component::{Component, Components};
 use crate::base::error::{Error, Result};
 use crate::database::migrate::{BASELINE, CORE, SCHEMA_VERSION, of};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use std::collections::BTreeMap;
@@ -136,12 +137,37 @@ fn too_new(version: i64) -> Error {
     ))
 }
 
-/// Whether the table of migrations has components; no row where it is not there.
-const LEDGER_POSTGRES: &str = "select case when exists (select 1 from pg_catalog.pg_attribute a \
-        where a.attrelid = c.oid and a.attname = 'component') then 1 else 0 end \
-    from pg_catalog.pg_class c where c.relname = 'migration' \
-    and c.relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')";
-const LEDGER_SQLITE: &str = "select case when sql like '%component%' then 1 else 0 end \
-    from sqlite_master where name = 'punctual_migration'";
-const VERSIONS: &str = "select component, max(version) from punctual.migration group by component";
-const OLD_VERSION: &str = "select 'core', max(version) from punctual.migration";
+statements! {
+    /// Whether the table of migrations has components; no row where it is not there.
+    const LEDGER_POSTGRES for Postgres = "
+        select
+            case
+                when exists (
+                    select 1
+                    from pg_catalog.pg_attribute a
+                    where a.attrelid = c.oid and a.attname = 'component'
+                ) then 1
+                else 0
+            end
+        from pg_catalog.pg_class c
+        where c.relname = 'migration'
+            and c.relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')
+    ";
+
+    const LEDGER_SQLITE for Sqlite = "
+        select case when sql like '%component%' then 1 else 0 end
+        from sqlite_master
+        where name = 'punctual_migration'
+    ";
+
+    const VERSIONS = "
+        select component, max(version)
+        from punctual.migration
+        group by component
+    ";
+
+    const OLD_VERSION = "
+        select 'core', max(version)
+        from punctual.migration
+    ";
+}

@@ -25,6 +25,12 @@ impl DirectConnection {
         }
         Ok(all)
     }
+
+    /// Prepares a text, and runs nothing.
+    #[cfg(test)]
+    pub(crate) async fn prepare(&self, text: &str) -> Result<()> {
+        self.0.prepare(text).await.map(|_| ()).map_err(trouble)
+    }
 }
 
 fn read(answer: &SimpleQueryMessage) -> Option<Vec<Option<String>>> {

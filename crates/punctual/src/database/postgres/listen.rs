@@ -8,6 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::rehearsal::hastened;
 use crate::database::postgres::connect::{ConnectError, NO_ANSWER, at_server, driver_cause};
 use crate::database::postgres::{CONNECT_PATIENCE, Postgres, trouble};
+use crate::database::statement::statements;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,16 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
 /// How often an idle listening connection is asked whether it still stands.
 const HEARTBEAT: Duration = Duration::from_secs(30);
+
+statements! {
+    const LISTEN for Postgres = "
+        listen punctual
+    ";
+
+    const ALIVE for Postgres = "
+        select 1
+    ";
+}
 
 /// A subscribed connection.
 #[derive(Debug)]
@@ -46,7 +57,7 @@ impl Listener {
             }
         });
         let listener = Self { client, notified, config: Arc::clone(&postgres.config) };
-        listener.ask("listen punctual", hastened(CONNECT_PATIENCE)).await?;
+        listener.ask(LISTEN, hastened(CONNECT_PATIENCE)).await?;
         Ok(listener)
     }
 
@@ -59,7 +70,7 @@ impl Listener {
             match tokio::time::timeout(HEARTBEAT, self.notified.recv()).await {
                 Ok(Some(())) => return Ok(()),
                 Ok(None) => return Err(self.unavailable("the listening connection was closed")),
-                Err(_) => self.ask("select 1", CONNECT_PATIENCE).await?,
+                Err(_) => self.ask(ALIVE, CONNECT_PATIENCE).await?,
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::base::rehearsal::hastened;
 use crate::database::postgres::{CONNECT_PATIENCE, SILENCE_MAX};
+use crate::database::statement::statements;
 use deadpool_postgres::{ClientWrapper, HookError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_postgres::SimpleQueryMessage;
@@ -26,6 +27,13 @@ pub(crate) fn says_yes(answers: &[SimpleQueryMessage]) -> bool {
     answers.iter().any(|answer| matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("1")))
 }
 
-/// Gives a row when the caller can become the role and the role can use the tables.
-pub(crate) const IS_READY: &str = "select 1 where pg_has_role(to_regrole('punctual_tenant'), 'member') \
-    and has_table_privilege(to_regrole('punctual_tenant'), to_regclass('punctual.tenant'), 'insert')";
+statements! {
+    /// Gives a row when the caller can become the role and the role can use the tables.
+    pub(crate) const IS_READY for Postgres = "
+        select 1
+        where pg_has_role(to_regrole('punctual_tenant'), 'member')
+            and has_table_privilege(
+                to_regrole('punctual_tenant'), to_regclass('punctual.tenant'), 'insert'
+            )
+    ";
+}

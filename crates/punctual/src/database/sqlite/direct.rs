@@ -13,6 +13,14 @@ pub fn run(path: &Path, texts: &[String]) -> Result<Vec<Vec<Vec<Option<String>>>
     texts.iter().map(|text| run_one(&connection, text).map_err(trouble)).collect()
 }
 
+/// Prepares a text of SQLite's, and runs nothing.
+#[cfg(test)]
+pub(crate) fn prepare(path: &Path, text: &str) -> rusqlite::Result<()> {
+    let connection = Connection::open(path)?;
+    rusqlite::vtab::array::load_module(&connection)?;
+    connection.prepare(text).map(|_| ())
+}
+
 fn run_one(connection: &Connection, text: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
     if !text.trim_start().starts_with("select") {
         return connection.execute_batch(text).map(|()| Vec::new());

@@ -3,9 +3,32 @@
 use crate::base::id::TemplateId;
 use crate::flow::rules::event_kind::Recipient;
 
+/// The number of a status as a literal, by which statements name it.
+macro_rules! delivery_status {
+    (Pending) => {
+        0
+    };
+    (Sent) => {
+        1
+    };
+    (Delivered) => {
+        2
+    };
+    (Failed) => {
+        3
+    };
+    (Skipped) => {
+        4
+    };
+    (Uncertain) => {
+        5
+    };
+}
+pub(crate) use delivery_status;
+
 /// Statuses that are kept as numbers and shown as words. The numbers are never given a new meaning.
 macro_rules! statuses {
-    ($(#[$doc:meta])* $name:ident { $($(#[$meaning:meta])* $variant:ident = $code:literal,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$meaning:meta])* $variant:ident = $code:expr,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
@@ -48,17 +71,17 @@ statuses! {
     /// How a delivery stands.
     DeliveryStatus {
         /// The delivery waits, or is being sent.
-        Pending = 0,
+        Pending = delivery_status!(Pending),
         /// A provider took it.
-        Sent = 1,
+        Sent = delivery_status!(Sent),
         /// The provider reported that it arrived.
-        Delivered = 2,
+        Delivered = delivery_status!(Delivered),
         /// The delivery was given up.
-        Failed = 3,
+        Failed = delivery_status!(Failed),
         /// The delivery was not to be sent.
-        Skipped = 4,
+        Skipped = delivery_status!(Skipped),
         /// The outcome of the send is unknown, and its channel does not send twice.
-        Uncertain = 5,
+        Uncertain = delivery_status!(Uncertain),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::base::error::Result;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
@@ -51,8 +52,13 @@ impl Store {
     }
 }
 
-const RELEASE: &str =
-    "update punctual.channel_share set lease_until = $2 where holder = $1 and lease_until > $2";
+statements! {
+    const RELEASE = "
+        update punctual.channel_share
+        set lease_until = $2
+        where holder = $1 and lease_until > $2
+    ";
+}
 
 /// The largest amount that its column holds.
 const AMOUNT_MAX: u32 = i32::MAX.cast_unsigned();
@@ -108,18 +114,40 @@ fn sum(rows: &[ReservedShare]) -> ShareAmounts {
 
 macro_rules! add {
     () => {
-        "insert into punctual.channel_share (channel, holder, per_second, in_flight, lease_until) "
+        "
+        insert into punctual.channel_share (channel, holder, per_second, in_flight, lease_until)
+        "
     };
 }
-const ADD_LOCK: &str = concat!(add!(), "values ($1, '', 0, 0, 0) on conflict do nothing");
-const LOCK: &str = "select 1 from punctual.channel_share where channel = $1 and holder = '' \
-    for update skip locked";
-const DROP_OVER: &str =
-    "delete from punctual.channel_share where channel = $1 and holder <> '' and lease_until < $2";
-const RESERVED: &str = "select holder, per_second, in_flight, case when lease_until > $2 then 1 else 0 end \
-    from punctual.channel_share where channel = $1 and holder <> ''";
-const PUT: &str = concat!(
-    add!(),
-    "values ($1, $2, $3, $4, $5) on conflict (channel, holder) do update \
-     set per_second = excluded.per_second, in_flight = excluded.in_flight, lease_until = excluded.lease_until"
-);
+
+statements! {
+    const ADD_LOCK = add!(), "
+        values ($1, '', 0, 0, 0)
+        on conflict do nothing
+    ";
+
+    const LOCK = "
+        select 1
+        from punctual.channel_share
+        where channel = $1 and holder = ''
+        for update skip locked
+    ";
+
+    const DROP_OVER = "
+        delete from punctual.channel_share
+        where channel = $1 and holder <> '' and lease_until < $2
+    ";
+
+    const RESERVED = "
+        select holder, per_second, in_flight, case when lease_until > $2 then 1 else 0 end
+        from punctual.channel_share
+        where channel = $1 and holder <> ''
+    ";
+
+    const PUT = add!(), "
+        values ($1, $2, $3, $4, $5)
+        on conflict (channel, holder)
+        do update set per_second = excluded.per_second, in_flight = excluded.in_flight,
+            lease_until = excluded.lease_until
+    ";
+}

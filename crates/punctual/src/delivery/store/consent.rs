@@ -18,6 +18,7 @@ pub use crate::delivery::store::consent::suppressions::{
 
 use crate::base::error::{Error, Problems, Result};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -32,7 +33,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Whether a tenant has anything that a sender must ask about; `$tenant` is an expression for its number.
 macro_rules! has_consent {
     ($tenant:literal) => {
-        concat!("exists (select 1 from punctual.consent_tenant k where k.tenant_id = ", $tenant, ")")
+        concat! {"
+            exists (select 1 from punctual.consent_tenant k where k.tenant_id = ", $tenant, ")
+        "}
     };
 }
 
@@ -91,7 +94,11 @@ impl Store {
     }
 }
 
-const HAS_CONSENT: &str = concat!("select 1 where ", has_consent!("$1"));
+statements! {
+    const HAS_CONSENT = "
+        select 1
+        where ", has_consent!("$1");
+}
 
 /// Reads the consent of these recipients, in one statement.
 pub(crate) async fn read(tx: &mut Tx, recipients: Vec<(Tenant, &str)>) -> Result<Consent> {
@@ -106,15 +113,25 @@ pub(crate) async fn read(tx: &mut Tx, recipients: Vec<(Tenant, &str)>) -> Result
     Ok(consent)
 }
 
-/// Every tenant with every address: the pairs that the caller did not ask for are only a little more to read.
-const READ: &str = "\
-    select 0, t.id, '', coalesce(s.document, '{}'), t.time_zone, '' from punctual.consent_tenant k \
-        join punctual.tenant t on t.id = k.tenant_id \
-        left join punctual.tenant_setting s on s.tenant_id = t.id where k.tenant_id = any($1::bigint[]) \
-    union all select 1, s.tenant_id, s.address, s.channel, s.kind, s.reason from punctual.suppression s \
-        where s.tenant_id = any($1::bigint[]) and s.address = any($2::text[]) and s.lifted_at is null \
-    union all select 2, p.tenant_id, p.address, p.document, '', '' from punctual.recipient_preference p \
-        where p.tenant_id = any($1::bigint[]) and p.address = any($2::text[])";
+statements! {
+    /// Every tenant with every address: the pairs that the caller did not ask for are only a little more to
+    /// read.
+    const READ = "
+        select 0, t.id, '', coalesce(s.document, '{}'), t.time_zone, ''
+        from punctual.consent_tenant k
+        join punctual.tenant t on t.id = k.tenant_id
+        left join punctual.tenant_setting s on s.tenant_id = t.id
+        where k.tenant_id = any($1::bigint[])
+        union all
+        select 1, s.tenant_id, s.address, s.channel, s.kind, s.reason
+        from punctual.suppression s
+        where s.tenant_id = any($1::bigint[]) and s.address = any($2::text[]) and s.lifted_at is null
+        union all
+        select 2, p.tenant_id, p.address, p.document, '', ''
+        from punctual.recipient_preference p
+        where p.tenant_id = any($1::bigint[]) and p.address = any($2::text[])
+    ";
+}
 
 impl Consent {
     fn take(&mut self, row: &Row) -> Result<()> {
@@ -159,4 +176,10 @@ async fn note(tx: &mut Tx, tenant: Tenant) -> Result<()> {
     Ok(())
 }
 
-const NOTE: &str = "insert into punctual.consent_tenant (tenant_id) values ($1) on conflict do nothing";
+statements! {
+    const NOTE = "
+        insert into punctual.consent_tenant (tenant_id)
+        values ($1)
+        on conflict do nothing
+    ";
+}

@@ -21,6 +21,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -305,10 +306,27 @@ fn failed_as(receipt: &Receipt) -> String {
     kept_error(&format!("the provider says that it {how}: {said}"))
 }
 
-const REMEMBER: &str = "insert into punctual.resumption (source, key, at) values ($1, $2, $3) \
-    on conflict do nothing";
-const REMEMBERED: &str = "select at from punctual.resumption where source = $1 and key = $2";
-const WRITE: &str = "insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error) \
-    values ($1, $2, $3, $4, $5, $6)";
-const STANDS: &str = "update punctual.delivery set status = $2, error = $3, \
-    version = version + 1 where id = $1";
+statements! {
+    const REMEMBER = "
+        insert into punctual.resumption (source, key, at)
+        values ($1, $2, $3)
+        on conflict do nothing
+    ";
+
+    const REMEMBERED = "
+        select at
+        from punctual.resumption
+        where source = $1 and key = $2
+    ";
+
+    const WRITE = "
+        insert into punctual.receipt (tenant_id, delivery_id, at, status, said, error)
+        values ($1, $2, $3, $4, $5, $6)
+    ";
+
+    const STANDS = "
+        update punctual.delivery
+        set status = $2, error = $3, version = version + 1
+        where id = $1
+    ";
+}

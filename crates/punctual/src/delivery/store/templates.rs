@@ -11,6 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::TemplateId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -214,47 +215,118 @@ impl Store {
 /// The columns that [`read_template`] reads.
 macro_rules! columns {
     () => {
-        "select t.id, t.version, t.active, v.definition, t.created_at, t.updated_at \
-         from punctual.message_template t \
-         join punctual.message_template_version v on v.template_id = t.id and v.number = t.version \
-         where t.tenant_id = $1 and t.deleted_at is null "
+        "
+        select t.id, t.version, t.active, v.definition, t.created_at, t.updated_at
+        from punctual.message_template t
+        join punctual.message_template_version v on v.template_id = t.id and v.number = t.version
+        where t.tenant_id = $1 and t.deleted_at is null
+        "
     };
 }
 
-const FIND: &str = concat!(columns!(), "and t.id = $2");
-const TAKE: &str = "select id from punctual.message_template \
-    where tenant_id = $1 and id = $2 and deleted_at is null for update";
-const LIST: &str = concat!(
-    columns!(),
-    "and t.id > $2 and ($4::int is null or t.active = $4) and ($5::text is null or t.event_type = $5) \
-     and ($6::text is null or t.channel = $6) and ($7::text is null or t.language = $7) \
-     and ($8::text is null or t.scope_type = $8) and ($9::text is null or t.scope_id = $9) \
-     order by t.id limit $3"
-);
-const ACTIVE: &str = concat!(columns!(), "and t.event_type = $2 and t.active = 1 order by t.id");
-const KNOWN: &str =
-    "select 1 from punctual.message_template where tenant_id = $1 and event_type = $2 limit 1";
-const VERSION: &str = "select v.definition from punctual.message_template_version v \
-    join punctual.message_template t on t.id = v.template_id \
-    where t.tenant_id = $1 and t.id = $2 and v.number = $3";
-const VERSIONS: &str = "select template_id, number, definition from punctual.message_template_version \
-    where template_id = any($1::bigint[]) and number = any($2::bigint[]) order by template_id, number";
-const INSERT: &str = "insert into punctual.message_template (event_type, channel, language, scope_type, \
-        scope_id, active, updated_at, created_at, tenant_id) \
-    values ($1, $2, $3, $4, $5, $6, $7, $7, $8) returning id";
-const CHANGE: &str = "update punctual.message_template set event_type = $1, channel = $2, language = $3, \
-        scope_type = $4, scope_id = $5, active = $6, updated_at = $7, version = $9 where id = $8";
-const INSERT_VERSION: &str = "insert into punctual.message_template_version \
-    (template_id, number, definition, created_at) values ($1, $2, $3, $4)";
-const DELETE: &str = "update punctual.message_template set deleted_at = $3, updated_at = $3, active = 0 \
-    where tenant_id = $1 and id = $2 and deleted_at is null";
-const SWITCH_OFF: &str = "update punctual.message_template set updated_at = $3, active = 0 \
-    where tenant_id = $1 and id = $2 and deleted_at is null";
-const USED: &str = "select d.id from punctual.delivery d \
-    where d.tenant_id = $1 and d.template_id = $2 limit 1";
-const RAISE: &str = "insert into punctual.template_stamp as s (tenant_id, stamp) values ($1, 1) \
-    on conflict (tenant_id) do update set stamp = s.stamp + 1";
-const STAMP: &str = "select stamp from punctual.template_stamp where tenant_id = $1";
+statements! {
+    const FIND = columns!(), "
+            and t.id = $2
+    ";
+
+    const TAKE = "
+        select id
+        from punctual.message_template
+        where tenant_id = $1 and id = $2 and deleted_at is null
+        for update
+    ";
+
+    const LIST = columns!(), "
+            and t.id > $2
+            and ($4::int is null or t.active = $4)
+            and ($5::text is null or t.event_type = $5)
+            and ($6::text is null or t.channel = $6)
+            and ($7::text is null or t.language = $7)
+            and ($8::text is null or t.scope_type = $8)
+            and ($9::text is null or t.scope_id = $9)
+        order by t.id
+        limit $3
+    ";
+
+    const ACTIVE = columns!(), "
+            and t.event_type = $2 and t.active = 1
+        order by t.id
+    ";
+
+    const KNOWN = "
+        select 1
+        from punctual.message_template
+        where tenant_id = $1 and event_type = $2
+        limit 1
+    ";
+
+    const VERSION = "
+        select v.definition
+        from punctual.message_template_version v
+        join punctual.message_template t on t.id = v.template_id
+        where t.tenant_id = $1 and t.id = $2 and v.number = $3
+    ";
+
+    const VERSIONS = "
+        select template_id, number, definition
+        from punctual.message_template_version
+        where template_id = any($1::bigint[]) and number = any($2::bigint[])
+        order by template_id, number
+    ";
+
+    const INSERT = "
+        insert into punctual.message_template (
+            event_type, channel, language, scope_type, scope_id, active, updated_at, created_at,
+            tenant_id
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+        returning id
+    ";
+
+    const CHANGE = "
+        update punctual.message_template
+        set event_type = $1, channel = $2, language = $3, scope_type = $4, scope_id = $5, active = $6,
+            updated_at = $7, version = $9
+        where id = $8
+    ";
+
+    const INSERT_VERSION = "
+        insert into punctual.message_template_version (template_id, number, definition, created_at)
+        values ($1, $2, $3, $4)
+    ";
+
+    const DELETE = "
+        update punctual.message_template
+        set deleted_at = $3, updated_at = $3, active = 0
+        where tenant_id = $1 and id = $2 and deleted_at is null
+    ";
+
+    const SWITCH_OFF = "
+        update punctual.message_template
+        set updated_at = $3, active = 0
+        where tenant_id = $1 and id = $2 and deleted_at is null
+    ";
+
+    const USED = "
+        select d.id
+        from punctual.delivery d
+        where d.tenant_id = $1 and d.template_id = $2
+        limit 1
+    ";
+
+    const RAISE = "
+        insert into punctual.template_stamp as s (tenant_id, stamp)
+        values ($1, 1)
+        on conflict (tenant_id)
+        do update set stamp = s.stamp + 1
+    ";
+
+    const STAMP = "
+        select stamp
+        from punctual.template_stamp
+        where tenant_id = $1
+    ";
+}
 
 fn read_template(row: &Row) -> Result<StoredTemplate> {
     Ok(StoredTemplate {
@@ -366,9 +438,15 @@ async fn note_interest(tx: &mut Tx, tenant: Tenant) -> Result<()> {
     set_interest(tx, tenant, "templates", level, None).await
 }
 
-const FOR_EVENTS: &str = "select case when t.event_type = any($3::text[]) then 1 else 0 end as published \
-    from punctual.message_template t where t.tenant_id = $1 and t.deleted_at is null \
-        and not (t.event_type = any($2::text[])) order by published desc limit 1";
+statements! {
+    const FOR_EVENTS = "
+        select case when t.event_type = any($3::text[]) then 1 else 0 end as published
+        from punctual.message_template t
+        where t.tenant_id = $1 and t.deleted_at is null and not (t.event_type = any($2::text[]))
+        order by published desc
+        limit 1
+    ";
+}
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: TemplateId) -> Result<Option<StoredTemplate>> {
     tx.first(FIND, params![tenant.id(), id.0]).await?.as_ref().map(read_template).transpose()

@@ -88,6 +88,32 @@ impl EntryKind {
     }
 }
 
+/// The number of a status as a literal, by which statements name it.
+macro_rules! entry_status {
+    (Pending) => {
+        0
+    };
+    (Sent) => {
+        1
+    };
+    (Opened) => {
+        2
+    };
+    (Completed) => {
+        3
+    };
+    (Expired) => {
+        4
+    };
+    (Cancelled) => {
+        5
+    };
+    (Failed) => {
+        6
+    };
+}
+pub(crate) use entry_status;
+
 /// The status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryStatus {
@@ -144,13 +170,13 @@ impl EntryStatus {
     #[must_use]
     pub const fn code(self) -> i64 {
         match self {
-            Self::Pending => 0,
-            Self::Sent => 1,
-            Self::Opened => 2,
-            Self::Completed => 3,
-            Self::Expired => 4,
-            Self::Cancelled => 5,
-            Self::Failed => 6,
+            Self::Pending => entry_status!(Pending),
+            Self::Sent => entry_status!(Sent),
+            Self::Opened => entry_status!(Opened),
+            Self::Completed => entry_status!(Completed),
+            Self::Expired => entry_status!(Expired),
+            Self::Cancelled => entry_status!(Cancelled),
+            Self::Failed => entry_status!(Failed),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::crash_points::{CrashPoint, reach};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -184,47 +185,69 @@ pub(crate) async fn read_entities(
 /// does not bring back what was deleted.
 macro_rules! unless_newer {
     () => {
-        " on conflict (tenant_id, type, id) do update set state = excluded.state, \
-            version = coalesce(excluded.version, e.version), updated_at = excluded.updated_at, \
-            deleted_at = excluded.deleted_at \
-          where excluded.version is null or e.version is null or excluded.version > e.version \
-            or (excluded.version = e.version and (e.deleted_at is null or excluded.deleted_at is not null))"
+        "
+        on conflict (tenant_id, type, id)
+        do update set state = excluded.state, version = coalesce(excluded.version, e.version),
+            updated_at = excluded.updated_at, deleted_at = excluded.deleted_at
+        where excluded.version is null
+            or e.version is null
+            or excluded.version > e.version
+            or (
+                excluded.version = e.version
+                    and (e.deleted_at is null or excluded.deleted_at is not null)
+            )
+        "
     };
 }
 
-const WRITE: (&str, &str) = (
-    concat!(
-        "insert into punctual.entity as e (tenant_id, updated_at, type, id, state, version) \
-         select $1::int, $2::bigint, n.* from unnest($3::text[], $4::text[], $5::text[], $6::bigint[]) n",
-        unless_newer!(),
-        " returning e.type"
-    ),
-    concat!(
-        "insert into punctual.entity as e (tenant_id, updated_at, type, id, state, version) \
-         values ($1, $2, $3, $4, $5, $6)",
-        unless_newer!(),
-        " returning type"
-    ),
-);
-const DELETE: &str = concat!(
-    "insert into punctual.entity as e (tenant_id, type, id, version, updated_at, deleted_at) \
-     values ($1, $2, $3, $4, $5, $5)",
-    unless_newer!()
-);
+/// On PostgreSQL, and on SQLite.
+const WRITE: (&str, &str) = (WRITE_AT_ONCE, WRITE_ONE);
+
+statements! {
+    const WRITE_AT_ONCE for Postgres = "
+        insert into punctual.entity as e (tenant_id, updated_at, type, id, state, version)
+        select $1::int, $2::bigint, n.*
+        from unnest($3::text[], $4::text[], $5::text[], $6::bigint[]) n
+        ", unless_newer!(), "
+        returning e.type
+    ";
+
+    const WRITE_ONE = "
+        insert into punctual.entity as e (tenant_id, updated_at, type, id, state, version)
+        values ($1, $2, $3, $4, $5, $6)
+        ", unless_newer!(), "
+        returning type
+    ";
+
+    const DELETE = "
+        insert into punctual.entity as e (tenant_id, type, id, version, updated_at, deleted_at)
+        values ($1, $2, $3, $4, $5, $5)
+        ", unless_newer!();
+}
 macro_rules! columns {
     () => {
-        "select e.type, e.id, e.version, e.state, e.updated_at from punctual.entity e "
+        "
+        select e.type, e.id, e.version, e.state, e.updated_at
+        from punctual.entity e
+        "
     };
 }
-const FIND: &str = concat!(columns!(), "where e.tenant_id = $1 and e.type = $2 and e.id = $3");
-const READ: (&str, &str) = (
-    concat!(
-        columns!(),
-        "join (select distinct * from unnest($2::text[], $3::text[]) w (type, id)) w \
-         on e.type = w.type and e.id = w.id where e.tenant_id = $1"
-    ),
-    FIND,
-);
+
+statements! {
+    const FIND_AT_ONCE for Postgres = columns!(), "
+        join (
+            select distinct *
+            from unnest($2::text[], $3::text[]) w (type, id)
+        ) w on e.type = w.type and e.id = w.id
+        where e.tenant_id = $1
+    ";
+
+    const FIND = columns!(), "
+        where e.tenant_id = $1 and e.type = $2 and e.id = $3
+    ";
+}
+/// On PostgreSQL, and on SQLite.
+const READ: (&str, &str) = (FIND_AT_ONCE, FIND);
 
 fn read_entity(row: &Row) -> Result<StoredEntity> {
     let state = row.maybe_text(3)?;

@@ -16,6 +16,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, LaneId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value, params};
 use crate::flow::rules::entry::state::EntryState;
@@ -181,17 +182,17 @@ impl Entry {
 /// The columns that [`read_entry`] reads, from a table called `e`.
 macro_rules! entry_columns {
     () => {
-        concat!(
-            "e.id, e.tenant_id, e.kind, e.key, e.public_high, e.public_low, e.event_kind, e.message_id, \
-             e.request_id, e.triggered_by, e.entity_type, e.entity_id, e.correlation_id, e.flow_id, \
-             e.number, e.trigger_id, e.channel, e.address, e.locale, e.customer_ref, ",
-            $crate::queue::store::messages::payload_of!("e.message_id"),
-            ", e.listeners, e.lane_id, e.status, e.created_at, e.due_at, e.last_sent_at, e.remaining, \
-             e.reminders, e.grace_us, e.open, e.sent, e.failed, e.reason, e.error, e.held_at, e.held_by, \
-             e.hold_reason, e.opened_at, e.completed_at, e.ended_at, \
-             case when e.deleted_at is null then 0 else 1 end, e.version, \
-             e.input_hash, e.local_date, e.time_zone"
-        )
+        concat! {"
+            e.id, e.tenant_id, e.kind, e.key, e.public_high, e.public_low, e.event_kind, e.message_id,
+            e.request_id, e.triggered_by, e.entity_type, e.entity_id, e.correlation_id, e.flow_id,
+            e.number, e.trigger_id, e.channel, e.address, e.locale, e.customer_ref,
+            ", $crate::queue::store::messages::payload_of!("e.message_id"), ",
+            e.listeners, e.lane_id, e.status, e.created_at, e.due_at, e.last_sent_at, e.remaining,
+            e.reminders, e.grace_us, e.open, e.sent, e.failed, e.reason, e.error, e.held_at, e.held_by,
+            e.hold_reason, e.opened_at, e.completed_at, e.ended_at,
+            case when e.deleted_at is null then 0 else 1 end, e.version, e.input_hash, e.local_date,
+            e.time_zone
+        "}
     };
 }
 pub(crate) use entry_columns;
@@ -320,33 +321,56 @@ pub(crate) async fn existing(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
     rows.iter().map(|row| row.int(0)).collect()
 }
 
-const BY_ID: &str =
-    concat!("select ", entry_columns!(), " from punctual.entry e where e.id = any($1::bigint[])");
-const LOCK: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.id = any($1::bigint[]) for update skip locked"
-);
-const WAIT_FOR: &str =
-    concat!("select ", entry_columns!(), " from punctual.entry e where e.id = $1 for update");
-const WAIT_FOR_ALL: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update"
-);
-const BY_PUBLIC_ID_LOCKED: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null \
-         for update"
-);
-const BY_PUBLIC_IDS_LOCKED: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.public_high = any($2::bigint[]) and e.tenant_id = $1 \
-         and e.deleted_at is null order by e.id for update"
-);
-const EXISTING: &str = "select id from punctual.entry where id = any($1::bigint[])";
+statements! {
+    const BY_ID = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+    ";
+
+    const LOCK = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+        for update skip locked
+    ";
+
+    const WAIT_FOR = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.id = $1
+        for update
+    ";
+
+    const WAIT_FOR_ALL = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+        order by e.id
+        for update
+    ";
+
+    const BY_PUBLIC_ID_LOCKED = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null
+        for update
+    ";
+
+    const BY_PUBLIC_IDS_LOCKED = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.public_high = any($2::bigint[]) and e.tenant_id = $1 and e.deleted_at is null
+        order by e.id
+        for update
+    ";
+
+    const EXISTING = "
+        select id
+        from punctual.entry
+        where id = any($1::bigint[])
+    ";
+}
 
 /// The lane of a tenant in which expiries wait.
 pub(crate) async fn expire_lane(tx: &mut Tx, tenant: Tenant) -> Result<i64> {

@@ -10,6 +10,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::limits;
 use crate::base::name::check_name;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -124,23 +125,58 @@ impl Store {
 
 macro_rules! columns {
     () => {
-        "select kind, version, document, created_at, updated_at from punctual.event_kind \
-         where tenant_id = $1 "
+        "
+        select kind, version, document, created_at, updated_at
+        from punctual.event_kind
+        where tenant_id = $1
+        "
     };
 }
 
-const FIND: &str = concat!(columns!(), "and kind = $2");
-const LIST: &str = concat!(columns!(), "and kind > $2 order by kind limit $3");
-const COUNT: &str = "select count(*) from punctual.event_kind where tenant_id = $1";
-const PUT: &str = "insert into punctual.event_kind as k \
-        (tenant_id, kind, document, created_at, updated_at) \
-    values ($1, $2, $3, $4, $4) on conflict (tenant_id, kind) do update \
-    set document = excluded.document, version = k.version + 1, updated_at = excluded.updated_at \
-    where k.document <> excluded.document";
-const DELETE: &str = "delete from punctual.event_kind where tenant_id = $1 and kind = $2";
-const RAISE: &str = "insert into punctual.event_kind_stamp as s (tenant_id, stamp) values ($1, 1) \
-    on conflict (tenant_id) do update set stamp = s.stamp + 1";
-const STAMP: &str = "select stamp from punctual.event_kind_stamp where tenant_id = $1";
+statements! {
+    const FIND = columns!(), "
+            and kind = $2
+    ";
+
+    const LIST = columns!(), "
+            and kind > $2
+        order by kind
+        limit $3
+    ";
+
+    const COUNT = "
+        select count(*)
+        from punctual.event_kind
+        where tenant_id = $1
+    ";
+
+    const PUT = "
+        insert into punctual.event_kind as k (tenant_id, kind, document, created_at, updated_at)
+        values ($1, $2, $3, $4, $4)
+        on conflict (tenant_id, kind)
+        do update set document = excluded.document, version = k.version + 1,
+            updated_at = excluded.updated_at
+        where k.document <> excluded.document
+    ";
+
+    const DELETE = "
+        delete from punctual.event_kind
+        where tenant_id = $1 and kind = $2
+    ";
+
+    const RAISE = "
+        insert into punctual.event_kind_stamp as s (tenant_id, stamp)
+        values ($1, 1)
+        on conflict (tenant_id)
+        do update set stamp = s.stamp + 1
+    ";
+
+    const STAMP = "
+        select stamp
+        from punctual.event_kind_stamp
+        where tenant_id = $1
+    ";
+}
 
 fn read_kind(row: &Row) -> Result<StoredEventKind> {
     Ok(StoredEventKind {

@@ -13,6 +13,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{FlowId, LaneId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -237,7 +238,13 @@ pub(crate) async fn integration_ids(
     rows.iter().map(|row| Ok((FlowId(row.int(0)?), row.maybe_text(1)?.map(Into::into)))).collect()
 }
 
-const INTEGRATION_IDS: &str = "select id, integration_id from punctual.flow where id = any($1::bigint[])";
+statements! {
+    const INTEGRATION_IDS = "
+        select id, integration_id
+        from punctual.flow
+        where id = any($1::bigint[])
+    ";
+}
 
 async fn find(tx: &mut Tx, tenant: Tenant, id: FlowId, sql: &'static str) -> Result<Option<Flow>> {
     tx.first(sql, params![id.0, tenant.id()]).await?.as_ref().map(read_flow).transpose()
@@ -275,51 +282,103 @@ macro_rules! flow_columns {
         "id, name, integration_id, draft, published, created_at, updated_at"
     };
 }
-const INSERT: &str = concat!(
-    "insert into punctual.flow (tenant_id, name, integration_id, draft, created_at, updated_at) \
-     values ($1, $2, $3, $4, $5, $5) returning ",
-    flow_columns!()
-);
-const CHANGE: &str = concat!(
-    "update punctual.flow set name = $3, integration_id = $4, draft = $5, updated_at = $6 \
-     where id = $1 and tenant_id = $2 and deleted_at is null returning ",
-    flow_columns!()
-);
+
+statements! {
+    const INSERT = "
+        insert into punctual.flow (tenant_id, name, integration_id, draft, created_at, updated_at)
+        values ($1, $2, $3, $4, $5, $5)
+        returning ", flow_columns!();
+
+    const CHANGE = "
+        update punctual.flow
+        set name = $3, integration_id = $4, draft = $5, updated_at = $6
+        where id = $1 and tenant_id = $2 and deleted_at is null
+        returning ", flow_columns!();
+}
 macro_rules! by_id {
     () => {
-        concat!(
-            "select ",
-            flow_columns!(),
-            " from punctual.flow where id = $1 and tenant_id = $2 and deleted_at is null"
-        )
+        concat! {"
+            select ", flow_columns!(), "
+            from punctual.flow
+            where id = $1 and tenant_id = $2 and deleted_at is null
+        "}
     };
 }
-const BY_ID: &str = by_id!();
-const BY_ID_LOCKED: &str = concat!(by_id!(), " for update");
-const LIST: &str = concat!(
-    "select ",
-    flow_columns!(),
-    " from punctual.flow where tenant_id = $1 and id > $2 and deleted_at is null order by id limit $3"
-);
-const SET_PUBLISHED: &str = "update punctual.flow set published = $2 where id = $1";
-const UNPUBLISH: &str = "update punctual.flow set published = null \
-    where id = $1 and tenant_id = $2 and deleted_at is null";
-const LAST_NUMBER: &str = "select coalesce(max(number), 0) from punctual.flow_version where flow_id = $1";
-const ADD_VERSION: &str = "insert into punctual.flow_version (flow_id, number, definition, published_at) \
-    values ($1, $2, $3, $4)";
-const RAISE_STAMP: &str = "insert into punctual.flow_stamp as s (tenant_id, stamp) values ($1, 1) \
-    on conflict (tenant_id) do update set stamp = s.stamp + 1";
-const STAMP: &str = "select stamp from punctual.flow_stamp where tenant_id = $1";
+
+statements! {
+    const BY_ID = by_id!();
+
+    const BY_ID_LOCKED = by_id!(), "
+        for update
+    ";
+
+    const LIST = "
+        select ", flow_columns!(), "
+        from punctual.flow
+        where tenant_id = $1 and id > $2 and deleted_at is null
+        order by id
+        limit $3
+    ";
+
+    const SET_PUBLISHED = "
+        update punctual.flow
+        set published = $2
+        where id = $1
+    ";
+
+    const UNPUBLISH = "
+        update punctual.flow
+        set published = null
+        where id = $1 and tenant_id = $2 and deleted_at is null
+    ";
+
+    const LAST_NUMBER = "
+        select coalesce(max(number), 0)
+        from punctual.flow_version
+        where flow_id = $1
+    ";
+
+    const ADD_VERSION = "
+        insert into punctual.flow_version (flow_id, number, definition, published_at)
+        values ($1, $2, $3, $4)
+    ";
+
+    const RAISE_STAMP = "
+        insert into punctual.flow_stamp as s (tenant_id, stamp)
+        values ($1, 1)
+        on conflict (tenant_id)
+        do update set stamp = s.stamp + 1
+    ";
+
+    const STAMP = "
+        select stamp
+        from punctual.flow_stamp
+        where tenant_id = $1
+    ";
+}
 macro_rules! version_columns {
     () => {
-        "select v.flow_id, f.tenant_id, v.number, v.definition, f.integration_id, v.published_at \
-         from punctual.flow_version v join punctual.flow f on f.id = v.flow_id "
+        "
+        select v.flow_id, f.tenant_id, v.number, v.definition, f.integration_id, v.published_at
+        from punctual.flow_version v
+        join punctual.flow f on f.id = v.flow_id
+        "
     };
 }
-const VERSION: &str = concat!(version_columns!(), "where v.flow_id = $1 and v.number = $2");
-const PUBLISHED: &str = concat!(
-    version_columns!(),
-    "where f.tenant_id = $1 and f.deleted_at is null and v.number = f.published order by f.id"
-);
-const ADVANCE_LANE: &str =
-    "select id from punctual.lane where tenant_id = $1 and purpose = 'advance' and topic = $2";
+
+statements! {
+    const VERSION = version_columns!(), "
+        where v.flow_id = $1 and v.number = $2
+    ";
+
+    const PUBLISHED = version_columns!(), "
+        where f.tenant_id = $1 and f.deleted_at is null and v.number = f.published
+        order by f.id
+    ";
+
+    const ADVANCE_LANE = "
+        select id
+        from punctual.lane
+        where tenant_id = $1 and purpose = 'advance' and topic = $2
+    ";
+}

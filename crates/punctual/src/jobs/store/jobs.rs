@@ -10,6 +10,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{JobId, RunId};
 use crate::base::outcome::PutOutcome;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -160,24 +161,36 @@ impl Store {
 /// The columns that [`read_job`] reads, from a table called `j`.
 macro_rules! job_columns {
     () => {
-        "j.id, j.tenant_id, j.name, j.topic, j.cron, j.time_zone, j.payload, j.enabled, j.misfire, \
-         j.overlap, j.next_due, j.version"
+        "
+        j.id, j.tenant_id, j.name, j.topic, j.cron, j.time_zone, j.payload, j.enabled, j.misfire,
+        j.overlap, j.next_due, j.version
+        "
     };
 }
 pub(crate) use job_columns;
 
-const BY_NAME: &str =
-    concat!("select ", job_columns!(), " from punctual.job j where j.tenant_id = $1 and j.name = $2");
-const TAKE: &str = concat!(
-    "select ",
-    job_columns!(),
-    " from punctual.job j where j.tenant_id = $1 and j.name = $2 for update"
-);
-const LIST: &str = concat!(
-    "select ",
-    job_columns!(),
-    " from punctual.job j where j.tenant_id = $1 and j.name > $2 order by j.name limit $3"
-);
+statements! {
+    const BY_NAME = "
+        select ", job_columns!(), "
+        from punctual.job j
+        where j.tenant_id = $1 and j.name = $2
+    ";
+
+    const TAKE = "
+        select ", job_columns!(), "
+        from punctual.job j
+        where j.tenant_id = $1 and j.name = $2
+        for update
+    ";
+
+    const LIST = "
+        select ", job_columns!(), "
+        from punctual.job j
+        where j.tenant_id = $1 and j.name > $2
+        order by j.name
+        limit $3
+    ";
+}
 
 pub(crate) fn read_job(row: &Row) -> Result<Job> {
     let unknown = |said: String| Error::Database(said.into());
@@ -274,12 +287,24 @@ impl Definition {
     }
 }
 
-const INSERT: &str = "insert into punctual.job (topic, cron, time_zone, payload, enabled, misfire, overlap, \
-        next_due, created_at, updated_at, tenant_id, name) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11) on conflict do nothing returning id";
-const CHANGE: &str = "update punctual.job set topic = $1, cron = $2, time_zone = $3, payload = $4, \
-        enabled = $5, misfire = $6, overlap = $7, next_due = $8, updated_at = $9, version = version + 1 \
-    where id = $10";
+statements! {
+    const INSERT = "
+        insert into punctual.job (
+            topic, cron, time_zone, payload, enabled, misfire, overlap, next_due, created_at,
+            updated_at, tenant_id, name
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11)
+        on conflict do nothing
+        returning id
+    ";
+
+    const CHANGE = "
+        update punctual.job
+        set topic = $1, cron = $2, time_zone = $3, payload = $4, enabled = $5, misfire = $6,
+            overlap = $7, next_due = $8, updated_at = $9, version = version + 1
+        where id = $10
+    ";
+}
 
 async fn enable(tx: &mut Tx, tenant: Tenant, name: &str, enabled: bool) -> Result<Job> {
     let job = must_take(tx, tenant, name).await?;
@@ -292,8 +317,13 @@ async fn enable(tx: &mut Tx, tenant: Tenant, name: &str, enabled: bool) -> Resul
     must_take(tx, tenant, name).await
 }
 
-const ENABLE: &str = "update punctual.job set enabled = $2, next_due = $3, updated_at = $4, \
-    version = version + 1 where id = $1";
+statements! {
+    const ENABLE = "
+        update punctual.job
+        set enabled = $2, next_due = $3, updated_at = $4, version = version + 1
+        where id = $1
+    ";
+}
 
 async fn trigger(tx: &mut Tx, tenant: Tenant, name: &str) -> Result<RunId> {
     let job = must_take(tx, tenant, name).await?;
@@ -304,6 +334,13 @@ async fn trigger(tx: &mut Tx, tenant: Tenant, name: &str) -> Result<RunId> {
 async fn delete(tx: &mut Tx, tenant: Tenant, name: &str) -> Result<DeletedJob> {
     let job = must_take(tx, tenant, name).await?;
     let deleted = runs::forget(tx, job.id).await?;
-    tx.execute("delete from punctual.job where id = $1", params![job.id.0]).await?;
+    tx.execute(DELETE, params![job.id.0]).await?;
     Ok(deleted)
+}
+
+statements! {
+    const DELETE = "
+        delete from punctual.job
+        where id = $1
+    ";
 }

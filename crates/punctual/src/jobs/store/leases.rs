@@ -16,6 +16,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FencingToken;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -234,34 +235,53 @@ macro_rules! first_token {
     };
 }
 
-/// The last column says that the row may be new: its token is the first one.
-const ACQUIRE: &str = concat!(
-    "insert into punctual.lease as l (tenant_id, name, owner, token, acquired_at, renewed_at, lease_until) \
-     values ($1, $2, $3, ",
-    first_token!(),
-    ", $4, $4, $5) on conflict (tenant_id, name) do update \
-     set owner = excluded.owner, token = l.token + 1, acquired_at = excluded.acquired_at, \
-         renewed_at = excluded.renewed_at, lease_until = excluded.lease_until, released_at = null \
-     where l.released_at is not null or l.lease_until <= $4 \
-     returning ",
-    columns!(),
-    ", case when token = ",
-    first_token!(),
-    " then 1 else 0 end"
-);
-const RENEW: &str = concat!(
-    "update punctual.lease set renewed_at = $5, lease_until = $6 \
-     where tenant_id = $1 and name = $2 and owner = $3 and token = $4 \
-         and released_at is null and lease_until > $5 \
-     returning ",
-    columns!()
-);
-const RELEASE: &str = "update punctual.lease set released_at = $5 \
-    where tenant_id = $1 and name = $2 and owner = $3 and token = $4 \
-        and released_at is null and lease_until > $5";
-const FIND: &str = concat!("select ", columns!(), " from punctual.lease where tenant_id = $1 and name = $2");
-const LIST: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.lease where tenant_id = $1 and name > $2 order by name limit $3"
-);
+statements! {
+    /// The last column says that the row may be new: its token is the first one.
+    const ACQUIRE = "
+        insert into punctual.lease as l (
+            tenant_id, name, owner, token, acquired_at, renewed_at, lease_until
+        )
+        values ($1, $2, $3, ", first_token!(), ", $4, $4, $5)
+        on conflict (tenant_id, name)
+        do update set owner = excluded.owner, token = l.token + 1, acquired_at = excluded.acquired_at,
+            renewed_at = excluded.renewed_at, lease_until = excluded.lease_until, released_at = null
+        where l.released_at is not null or l.lease_until <= $4
+        returning ", columns!(), ", case when token = ", first_token!(), " then 1 else 0 end
+    ";
+
+    const RENEW = "
+        update punctual.lease
+        set renewed_at = $5, lease_until = $6
+        where tenant_id = $1
+            and name = $2
+            and owner = $3
+            and token = $4
+            and released_at is null
+            and lease_until > $5
+        returning ", columns!();
+
+    const RELEASE = "
+        update punctual.lease
+        set released_at = $5
+        where tenant_id = $1
+            and name = $2
+            and owner = $3
+            and token = $4
+            and released_at is null
+            and lease_until > $5
+    ";
+
+    const FIND = "
+        select ", columns!(), "
+        from punctual.lease
+        where tenant_id = $1 and name = $2
+    ";
+
+    const LIST = "
+        select ", columns!(), "
+        from punctual.lease
+        where tenant_id = $1 and name > $2
+        order by name
+        limit $3
+    ";
+}

@@ -8,6 +8,7 @@
 use crate::base::clock::{Timestamp, host_now};
 use crate::base::error::{Error, Result};
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -63,13 +64,22 @@ impl Store {
     }
 }
 
-const FIRST_DUE: &str = "select min(next_due) from punctual.job where next_due is not null";
-const DUE: &str = concat!(
-    "select ",
-    job_columns!(),
-    " from punctual.job j where j.next_due is not null and j.next_due <= $1 \
-      order by j.next_due, j.id limit $2 for update skip locked"
-);
+statements! {
+    const FIRST_DUE = "
+        select min(next_due)
+        from punctual.job
+        where next_due is not null
+    ";
+
+    const DUE = "
+        select ", job_columns!(), "
+        from punctual.job j
+        where j.next_due is not null and j.next_due <= $1
+        order by j.next_due, j.id
+        limit $2
+        for update skip locked
+    ";
+}
 
 /// The database's time, whatever the host's clock says; unless the bug is planted that asks the host.
 async fn planning_time(tx: &mut Tx) -> Result<Timestamp> {
@@ -105,7 +115,13 @@ async fn plan(tx: &mut Tx) -> Result<PlanOutcome> {
     Ok(planned)
 }
 
-const MOVE: &str = "update punctual.job set next_due = $2 where id = $1";
+statements! {
+    const MOVE = "
+        update punctual.job
+        set next_due = $2
+        where id = $1
+    ";
+}
 
 /// An occurrence, and why it is not run if it is not.
 type Occurrence = (Timestamp, Option<String>);

@@ -21,6 +21,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{JobId, LaneId, MessageId, RunId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 #[cfg(doc)]
 use crate::database::store::Store;
 use crate::database::tx::Tx;
@@ -96,10 +97,14 @@ pub(crate) async fn going(tx: &mut Tx, jobs: &[Job]) -> Result<HashMap<JobId, Un
     rows.iter().map(read).collect()
 }
 
-const GOING: &str = "select j.id, \
-        (select count(*) from punctual.run r where r.job_id = j.id and r.open > 0), \
-        (select count(*) from punctual.run r where r.job_id = j.id and r.status = 'queued') \
-    from punctual.job j where j.id = any($1::bigint[])";
+statements! {
+    const GOING = "
+        select j.id, (select count(*) from punctual.run r where r.job_id = j.id and r.open > 0),
+            (select count(*) from punctual.run r where r.job_id = j.id and r.status = 'queued')
+        from punctual.job j
+        where j.id = any($1::bigint[])
+    ";
+}
 
 /// Starts a run beside the timetable.
 pub(crate) async fn trigger(tx: &mut Tx, job: &Job, now: Timestamp) -> Result<RunId> {
@@ -142,9 +147,16 @@ impl NewRun<'_> {
     }
 }
 
-const INSERT: &str = "insert into punctual.run \
-        (tenant_id, job_id, planned, scheduled_at, status, ended_at, last_error) \
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning id";
+statements! {
+    const INSERT = "
+        insert into punctual.run (
+            tenant_id, job_id, planned, scheduled_at, status, ended_at, last_error
+        )
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict do nothing
+        returning id
+    ";
+}
 
 /// Writes the messages of runs, with their work.
 async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
@@ -171,12 +183,20 @@ async fn send(tx: &mut Tx, runs: &[(&Job, RunId, Timestamp)]) -> Result<()> {
     Ok(())
 }
 
-/// The lanes that owe something are counted by what was written: routes may change at any moment.
-const SENT: &str = "update punctual.run set message_id = $2, status = 'pending', open = ( \
-        select count(*) from punctual.lane l join punctual.work w \
-            on w.lane_id = l.id and w.due_at = $5 and w.message_id = $2 \
-        where l.tenant_id = $3 and l.topic = $4 and l.purpose = 'dispatch') \
-    where id = $1";
+statements! {
+    /// The lanes that owe something are counted by what was written: routes may change at any moment.
+    const SENT = "
+        update punctual.run
+        set message_id = $2, status = 'pending',
+            open = (
+                select count(*)
+                from punctual.lane l
+                join punctual.work w on w.lane_id = l.id and w.due_at = $5 and w.message_id = $2
+                where l.tenant_id = $3 and l.topic = $4 and l.purpose = 'dispatch'
+            )
+        where id = $1
+    ";
+}
 
 fn message_of(job: &Job, run: RunId, scheduled_at: Timestamp) -> NewMessage {
     let headers = [("job", job.name.clone()), ("scheduledTime", scheduled_at.to_string())];
@@ -279,43 +299,76 @@ pub(crate) async fn planning_lanes(
     rows.iter().map(|row| Ok(LaneId(row.int(0)?))).collect()
 }
 
-const PLANNING_LANES: &str =
-    "select id from punctual.lane where id = any($1::bigint[]) and subscription = '/flows'";
+statements! {
+    const PLANNING_LANES = "
+        select id
+        from punctual.lane
+        where id = any($1::bigint[]) and subscription = '/flows'
+    ";
 
-const JOBS_OF: &str =
-    "select distinct job_id from punctual.run where message_id = any($1::bigint[]) and open > 0";
-const TAKE_JOBS: &str = concat!(
-    "select ",
-    job_columns!(),
-    " from punctual.job j where j.id = any($1::bigint[]) order by j.id for update"
-);
+    const JOBS_OF = "
+        select distinct job_id
+        from punctual.run
+        where message_id = any($1::bigint[]) and open > 0
+    ";
+
+    const TAKE_JOBS = "
+        select ", job_columns!(), "
+        from punctual.job j
+        where j.id = any($1::bigint[])
+        order by j.id
+        for update
+    ";
+}
 
 macro_rules! attempted {
     () => {
-        "update punctual.run set started_at = coalesce(started_at, $2), \
-            attempts = case when attempts < $3 then $3 else attempts end, \
-            claimed_by = coalesce($4, claimed_by), "
+        "
+        update punctual.run
+        set started_at = coalesce(started_at, $2),
+            attempts = case when attempts < $3 then $3 else attempts end,
+            claimed_by = coalesce($4, claimed_by),
+        "
     };
 }
-const AGAIN: &str = concat!(attempted!(), "last_error = $5 where message_id = $1 and open > 0");
-const DONE: &str = concat!(
-    attempted!(),
-    "ended_at = case when open = 1 then $5::bigint end, output = coalesce($6, output), \
-     status = case when open = 1 and status = 'pending' then 'succeeded' else status end, open = open - 1 \
-     where message_id = $1 and open > 0"
-);
-const DEAD: &str = concat!(
-    attempted!(),
-    "ended_at = case when open = 1 then $5::bigint end, last_error = $6, status = 'failed', open = open - 1 \
-     where message_id = $1 and open > 0"
-);
-/// A run that all other consumers did without trouble has succeeded; any other was not done by all of them.
-const DROPPED: &str = "update punctual.run set ended_at = case when open = 1 then $2::bigint end, \
-        status = case when open > 1 or status <> 'pending' then status \
-            when started_at is not null and last_error is null then 'succeeded' else 'skipped' end, \
-        last_error = case when started_at is null then 'its subscription was deleted' \
-            else last_error end, open = open - 1 \
-    where message_id = $1 and open > 0";
+
+statements! {
+    const AGAIN = attempted!(), "
+            last_error = $5
+        where message_id = $1 and open > 0
+    ";
+
+    const DONE = attempted!(), "
+            ended_at = case when open = 1 then $5::bigint end, output = coalesce($6, output),
+            status = case when open = 1 and status = 'pending' then 'succeeded' else status end,
+            open = open - 1
+        where message_id = $1 and open > 0
+    ";
+
+    const DEAD = attempted!(), "
+            ended_at = case when open = 1 then $5::bigint end, last_error = $6, status = 'failed',
+            open = open - 1
+        where message_id = $1 and open > 0
+    ";
+
+    /// A run that all other consumers did without trouble has succeeded; any other was not done by all of
+    /// them.
+    const DROPPED = "
+        update punctual.run
+        set ended_at = case when open = 1 then $2::bigint end,
+            status = case
+                when open > 1 or status <> 'pending' then status
+                when started_at is not null and last_error is null then 'succeeded'
+                else 'skipped'
+            end,
+            last_error = case
+                when started_at is null then 'its subscription was deleted'
+                else last_error
+            end,
+            open = open - 1
+        where message_id = $1 and open > 0
+    ";
+}
 
 /// Runs that waited for one that has ended may go: the next, or all if the policy has changed.
 async fn release(tx: &mut Tx, job: &Job) -> Result<()> {
@@ -333,9 +386,16 @@ async fn release(tx: &mut Tx, job: &Job) -> Result<()> {
 
 /// Waiting runs that one ending releases.
 const RELEASE_MAX: i64 = 100;
-const QUEUED: &str = "select id, scheduled_at, \
-        (select count(*) from punctual.run o where o.job_id = $1 and o.open > 0) \
-    from punctual.run where job_id = $1 and status = 'queued' order by id limit $2";
+statements! {
+    const QUEUED = "
+        select id, scheduled_at,
+            (select count(*) from punctual.run o where o.job_id = $1 and o.open > 0)
+        from punctual.run
+        where job_id = $1 and status = 'queued'
+        order by id
+        limit $2
+    ";
+}
 
 /// Dead letters of these messages were replayed: their runs go on.
 pub(crate) async fn reopen(tx: &mut Tx, messages: &[MessageId]) -> Result<()> {
@@ -344,8 +404,13 @@ pub(crate) async fn reopen(tx: &mut Tx, messages: &[MessageId]) -> Result<()> {
     Ok(())
 }
 
-const REOPEN: &str = "update punctual.run set open = open + 1, status = 'pending', ended_at = null \
-    where message_id = $1 and status = 'failed'";
+statements! {
+    const REOPEN = "
+        update punctual.run
+        set open = open + 1, status = 'pending', ended_at = null
+        where message_id = $1 and status = 'failed'
+    ";
+}
 
 /// Deletes the waiting runs of a job; runs in flight stay, and complete.
 pub(crate) async fn forget(tx: &mut Tx, job: JobId) -> Result<DeletedJob> {
@@ -357,23 +422,59 @@ pub(crate) async fn forget(tx: &mut Tx, job: JobId) -> Result<DeletedJob> {
     for (run, gone) in runs.iter().zip(&gone) {
         let (id, left) = (run.int(0)?, run.int(2)? - i64::try_from(gone.len()).unwrap_or(0));
         if left > 0 {
-            tx.execute("update punctual.run set open = $2 where id = $1", params![id, left]).await?;
+            tx.execute(LEAVE_OPEN, params![id, left]).await?;
             deleted.in_flight += 1;
         } else {
-            tx.execute("delete from punctual.run where id = $1", params![id]).await?;
+            tx.execute(DELETE, params![id]).await?;
             deleted.waiting += 1;
         }
     }
     Ok(deleted)
 }
 
-const FORGET_QUEUED: &str = "delete from punctual.run where job_id = $1 and status = 'queued'";
-const OPEN: &str = "select id, message_id, open from punctual.run where job_id = $1 and open > 0";
-/// A work row stands at the time its last attempt named, or at the message's own.
-const FORGET_WORK: &str = "delete from punctual.work where message_id = $1 and (lane_id, due_at) in ( \
-        select l.id, coalesce((select a.next_due from punctual.attempt a \
-                where a.message_id = $1 and a.lane_id = l.id order by a.id desc limit 1), \
-            m.due_at, m.created_at) \
-        from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
-        where m.id = $1 and l.purpose = 'dispatch') \
-    returning lane_id";
+statements! {
+    const LEAVE_OPEN = "
+        update punctual.run
+        set open = $2
+        where id = $1
+    ";
+
+    const DELETE = "
+        delete from punctual.run
+        where id = $1
+    ";
+
+    const FORGET_QUEUED = "
+        delete from punctual.run
+        where job_id = $1 and status = 'queued'
+    ";
+
+    const OPEN = "
+        select id, message_id, open
+        from punctual.run
+        where job_id = $1 and open > 0
+    ";
+
+    /// A work row stands at the time its last attempt named, or at the message's own.
+    const FORGET_WORK = "
+        delete from punctual.work
+        where message_id = $1
+            and (lane_id, due_at) in (
+                select l.id,
+                    coalesce(
+                        (
+                            select a.next_due
+                            from punctual.attempt a
+                            where a.message_id = $1 and a.lane_id = l.id
+                            order by a.id desc
+                            limit 1
+                        ),
+                        m.due_at, m.created_at
+                    )
+                from punctual.message m
+                join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic
+                where m.id = $1 and l.purpose = 'dispatch'
+            )
+        returning lane_id
+    ";
+}

@@ -5,6 +5,7 @@ use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::database::dialect::Dialect;
 use crate::database::migrate::{self, Relation};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -113,10 +114,13 @@ async fn count(tx: &mut Tx, census: &mut Census) -> Result<()> {
     Ok(())
 }
 
-const COUNTS: &str = "select \
-    (select count(*) from punctual.claim where finished_at is null), \
-    (select count(*) from punctual.claim where finished_at is null and lease_until < $1), \
-    (select count(*) from punctual.dead_letter)";
+statements! {
+    const COUNTS = "
+        select (select count(*) from punctual.claim where finished_at is null),
+            (select count(*) from punctual.claim where finished_at is null and lease_until < $1),
+            (select count(*) from punctual.dead_letter)
+    ";
+}
 
 async fn missing(tx: &mut Tx, components: Components) -> Result<Vec<Relation>> {
     let wanted = migrate::relations(tx.dialect(), components);
@@ -127,15 +131,36 @@ async fn missing(tx: &mut Tx, components: Components) -> Result<Vec<Relation>> {
     Ok(wanted.into_iter().filter(|relation| !there.contains(&relation.name)).collect())
 }
 
-const SETTINGS_POSTGRES: &str = "select name::text, setting::text from pg_catalog.pg_settings \
-    where name in ('server_version_num', 'server_version', 'fsync', 'synchronous_commit', \
-        'full_page_writes') order by name";
-const SETTINGS_SQLITE: &str = "select 'version', sqlite_version() \
-    union all select 'journal_mode', journal_mode from pragma_journal_mode";
-const RELATIONS_POSTGRES: &str = "select relname::text from pg_catalog.pg_class \
-    where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual') \
-        and relname::text = any($1::text[])";
-const RELATIONS_SQLITE: &str = "select name from sqlite_master where name = any($1)";
+statements! {
+    const SETTINGS_POSTGRES for Postgres = "
+        select name::text, setting::text
+        from pg_catalog.pg_settings
+        where name in (
+            'server_version_num', 'server_version', 'fsync', 'synchronous_commit', 'full_page_writes'
+        )
+        order by name
+    ";
+
+    const SETTINGS_SQLITE for Sqlite = "
+        select 'version', sqlite_version()
+        union all
+        select 'journal_mode', journal_mode
+        from pragma_journal_mode
+    ";
+
+    const RELATIONS_POSTGRES for Postgres = "
+        select relname::text
+        from pg_catalog.pg_class
+        where relnamespace = (select oid from pg_catalog.pg_namespace where nspname = 'punctual')
+            and relname::text = any($1::text[])
+    ";
+
+    const RELATIONS_SQLITE for Sqlite = "
+        select name
+        from sqlite_master
+        where name = any($1)
+    ";
+}
 
 impl Dialect {
     /// The database's name for people.

@@ -5,6 +5,7 @@
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, params};
 use crate::queue::rules::purpose::Purpose;
@@ -70,17 +71,35 @@ fn read_job_lag(row: &Row) -> Result<JobLag> {
     Ok(JobLag { tenant: row.text(0)?, name: row.text(1)?, next_due: row.time(2)? })
 }
 
-/// Messages that are not routed yet wait in lane 0, which has no row.
-const WORKER_LAGS: &str = "with recursive seen (lane_id) as ( \
-        select min(w.lane_id) from punctual.work w \
-        union all \
-        select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
-        from seen where seen.lane_id is not null) \
-    select coalesce(l.purpose, 'dispatch'), \
-        min((select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id and w.due_at <= $1)) \
-    from seen s left join punctual.lane l on l.id = s.lane_id \
-    where s.lane_id is not null and coalesce(l.paused, 0) = 0 \
-    group by coalesce(l.purpose, 'dispatch')";
-const JOB_LAGS: &str = "select t.slug, j.name, j.next_due from punctual.job j \
-    join punctual.tenant t on t.id = j.tenant_id \
-    where j.next_due is not null order by j.next_due, j.id limit $1";
+statements! {
+    /// Messages that are not routed yet wait in lane 0, which has no row.
+    const WORKER_LAGS = "
+        with recursive seen (lane_id) as (
+            select min(w.lane_id)
+            from punctual.work w
+            union all
+            select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id)
+            from seen
+            where seen.lane_id is not null
+        )
+        select coalesce(l.purpose, 'dispatch'),
+            min((
+                select min(w.due_at)
+                from punctual.work w
+                where w.lane_id = s.lane_id and w.due_at <= $1
+            ))
+        from seen s
+        left join punctual.lane l on l.id = s.lane_id
+        where s.lane_id is not null and coalesce(l.paused, 0) = 0
+        group by coalesce(l.purpose, 'dispatch')
+    ";
+
+    const JOB_LAGS = "
+        select t.slug, j.name, j.next_due
+        from punctual.job j
+        join punctual.tenant t on t.id = j.tenant_id
+        where j.next_due is not null
+        order by j.next_due, j.id
+        limit $1
+    ";
+}

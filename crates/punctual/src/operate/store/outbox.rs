@@ -26,6 +26,7 @@ use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -36,19 +37,38 @@ use crate::queue::store::timers::in_flight;
 use crate::queue::store::waiting_work::{something_waits, waits_in_a_lane};
 use std::collections::HashMap;
 
+/// The number of a status as a literal, by which statements name it.
+macro_rules! outbox_status {
+    (Pending) => {
+        0
+    };
+    (Published) => {
+        1
+    };
+    (Failed) => {
+        2
+    };
+    (Unconsumed) => {
+        3
+    };
+    (Cancelled) => {
+        4
+    };
+}
+
 /// The status of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutboxStatus {
     /// The message waits for a consumer, or is in flight.
-    Pending,
+    Pending = outbox_status!(Pending),
     /// Nothing is left of it.
-    Published,
+    Published = outbox_status!(Published),
     /// The message has a dead letter.
-    Failed,
+    Failed = outbox_status!(Failed),
     /// The message waits where no consumer takes it.
-    Unconsumed,
+    Unconsumed = outbox_status!(Unconsumed),
     /// A timer that was cancelled.
-    Cancelled,
+    Cancelled = outbox_status!(Cancelled),
 }
 
 impl OutboxStatus {
@@ -181,18 +201,47 @@ async fn between(tx: &mut Tx, filter: &OutboxFilter, before: MessageId) -> Resul
     Ok((from, to))
 }
 
-/// Bisection: the first id of a message that is not older than `$1`, in both columns. On a manual clock the
-/// first and the last id there are.
-const SEEK: &str = "with recursive seek(low, high, step) as ( \
-        select coalesce(min(id), 0), coalesce(max(id), 0) + 1, 0 from punctual.message \
-        union all \
-        select case when (select m.created_at from punctual.message m where m.id >= (low + high) / 2 \
-                    order by m.id limit 1) < $1 then (low + high) / 2 + 1 else low end, \
-               case when (select m.created_at from punctual.message m where m.id >= (low + high) / 2 \
-                    order by m.id limit 1) < $1 then high else (low + high) / 2 end, step + 1 \
-        from seek where low < high and step < 64 \
-            and not exists (select 1 from punctual.clock c where c.manual = 1)) \
-    select low, high from seek order by step desc limit 1";
+statements! {
+    /// Bisection: the first id of a message that is not older than `$1`, in both columns. On a manual clock
+    /// the first and the last id there are.
+    const SEEK = "
+        with recursive seek(low, high, step) as (
+            select coalesce(min(id), 0), coalesce(max(id), 0) + 1, 0
+            from punctual.message
+            union all
+            select
+                case
+                    when (
+                        select m.created_at
+                        from punctual.message m
+                        where m.id >= (low + high) / 2
+                        order by m.id
+                        limit 1
+                    ) < $1 then (low + high) / 2 + 1
+                    else low
+                end,
+                case
+                    when (
+                        select m.created_at
+                        from punctual.message m
+                        where m.id >= (low + high) / 2
+                        order by m.id
+                        limit 1
+                    ) < $1 then high
+                    else (low + high) / 2
+                end,
+                step + 1
+            from seek
+            where low < high
+                and step < 64
+                and not exists (select 1 from punctual.clock c where c.manual = 1)
+        )
+        select low, high
+        from seek
+        order by step desc
+        limit 1
+    ";
+}
 
 async fn list(
     tx: &mut Tx,
@@ -236,32 +285,41 @@ async fn list(
 /// The shown columns of a message, and its due time. Not its payload: pages look at many.
 macro_rules! columns {
     () => {
-        "m.id, m.tenant_id, m.topic, m.kind, m.key, m.entity_type, m.entity_id, m.correlation_id, \
-         m.created_at, m.due_at"
+        "
+        m.id, m.tenant_id, m.topic, m.kind, m.key, m.entity_type, m.entity_id, m.correlation_id,
+        m.created_at, m.due_at
+        "
     };
 }
 
 /// The newest messages of a range.
 macro_rules! newest {
     () => {
-        concat!(
-            "select ",
-            columns!(),
-            " from punctual.message m where m.id >= $1 and m.id < $2 order by m.id desc limit $3"
-        )
+        concat! {"
+            select ", columns!(), "
+            from punctual.message m
+            where m.id >= $1 and m.id < $2
+            order by m.id desc
+            limit $3
+        "}
     };
 }
 
 /// The newest messages of a range that have a dead letter.
 macro_rules! newest_failed {
     () => {
-        concat!(
-            "select ",
-            columns!(),
-            " from punctual.message m where m.id in (select d.message_id from punctual.dead_letter d \
-            where d.message_id >= $1 and d.message_id < $2 order by d.message_id desc limit $3) \
-         order by m.id desc"
-        )
+        concat! {"
+            select ", columns!(), "
+            from punctual.message m
+            where m.id in (
+                select d.message_id
+                from punctual.dead_letter d
+                where d.message_id >= $1 and d.message_id < $2
+                order by d.message_id desc
+                limit $3
+            )
+            order by m.id desc
+        "}
     };
 }
 
@@ -270,46 +328,88 @@ macro_rules! newest_failed {
 macro_rules! taken {
     () => {
         waits_in_a_lane!(
-            "(l.subscription <> '' or l.declared = 1 \
-                or exists (select 1 from punctual.handled_topic h where h.topic = l.topic))"
+            "
+            (
+                l.subscription <> ''
+                    or l.declared = 1
+                    or exists (select 1 from punctual.handled_topic h where h.topic = l.topic)
+            )
+            "
         )
     };
 }
 
 macro_rules! list_of {
     ($messages:expr) => {
-        concat!(
-            "select s.id, s.tenant_id, s.topic, s.kind, s.key, s.entity_type, s.entity_id, s.correlation_id, \
-                s.created_at, s.status, \
-                (select count(*) from punctual.attempt a where a.message_id = s.id), \
-                (select a.error from punctual.attempt a where a.message_id = s.id \
-                    order by a.id desc limit 1), \
-                (select d.error from punctual.dead_letter d where d.message_id = s.id \
-                    order by d.id desc limit 1), \
-                (select max(d.died_at) from punctual.dead_letter d where d.message_id = s.id) \
-            from (select ",
-            columns!(),
-            ", case when exists (select 1 from punctual.dead_letter d where d.message_id = m.id) then 2 \
-                        when m.id = any($9::bigint[]) then 0 when ",
-            taken!(),
-            " then 0 when ",
-            something_waits!(),
-            " then 3 when m.due_at is not null and (select c.cancelled from punctual.timer_change c \
-                        where c.tenant_id = m.tenant_id and c.message_id = m.id \
-                        order by c.id desc limit 1) = 1 then 4 else 1 end as status \
-                from (",
-            $messages,
-            ") m where ($4::bigint is null or m.tenant_id = $4) and ($5::text is null or m.topic = $5) \
-                and ($6::text is null or m.kind = $6) and m.created_at >= $7 and m.created_at < $8) s \
-            where ($10::bigint is null or s.status = $10) order by s.id desc limit $11"
-        )
+        concat! {"
+            select s.id, s.tenant_id, s.topic, s.kind, s.key, s.entity_type, s.entity_id,
+                s.correlation_id, s.created_at, s.status,
+                (select count(*) from punctual.attempt a where a.message_id = s.id),
+                (
+                    select a.error
+                    from punctual.attempt a
+                    where a.message_id = s.id
+                    order by a.id desc
+                    limit 1
+                ),
+                (
+                    select d.error
+                    from punctual.dead_letter d
+                    where d.message_id = s.id
+                    order by d.id desc
+                    limit 1
+                ),
+                (select max(d.died_at) from punctual.dead_letter d where d.message_id = s.id)
+            from (
+                select ", columns!(), ",
+                    case
+                        when exists (
+                            select 1
+                            from punctual.dead_letter d
+                            where d.message_id = m.id
+                        ) then ", outbox_status!(Failed), "
+                        when m.id = any($9::bigint[]) then ", outbox_status!(Pending), "
+                        when ", taken!(), " then ", outbox_status!(Pending), "
+                        when ", something_waits!(), " then ", outbox_status!(Unconsumed), "
+                        when m.due_at is not null
+                            and (
+                                select c.cancelled
+                                from punctual.timer_change c
+                                where c.tenant_id = m.tenant_id and c.message_id = m.id
+                                order by c.id desc
+                                limit 1
+                            ) = 1 then ", outbox_status!(Cancelled), "
+                        else ", outbox_status!(Published), "
+                    end as status
+                from (", $messages, ") m
+                where ($4::bigint is null or m.tenant_id = $4)
+                    and ($5::text is null or m.topic = $5)
+                    and ($6::text is null or m.kind = $6)
+                    and m.created_at >= $7
+                    and m.created_at < $8
+            ) s
+            where ($10::bigint is null or s.status = $10)
+            order by s.id desc
+            limit $11
+        "}
     };
 }
 
-const LIST: &str = list_of!(newest!());
-const LIST_FAILED: &str = list_of!(newest_failed!());
-const EXAMINED: &str = concat!("select min(e.id), count(*) from (", newest!(), ") e");
-const EXAMINED_FAILED: &str = concat!("select min(e.id), count(*) from (", newest_failed!(), ") e");
+statements! {
+    const LIST = list_of!(newest!());
+
+    const LIST_FAILED = list_of!(newest_failed!());
+
+    const EXAMINED = "
+        select min(e.id), count(*)
+        from (", newest!(), ") e
+    ";
+
+    const EXAMINED_FAILED = "
+        select min(e.id), count(*)
+        from (", newest_failed!(), ") e
+    ";
+}
 
 fn read(row: &Row, held: &[i64]) -> Result<OutboxMessage> {
     let (id, number) = (row.int(0)?, usize::try_from(row.int(9)?).unwrap_or(0));
@@ -361,14 +461,30 @@ async fn note_ends(tx: &mut Tx, messages: &mut [OutboxMessage]) -> Result<()> {
     Ok(())
 }
 
-/// By ranges of blocks here, …
-const ENDED_POSTGRES: &str = "select items, finished_at from punctual.claim \
-    where purpose = 'dispatch' and last_id >= $1 and first_id <= $2 and finished_at is not null \
-            and ending = 'settled' \
-    order by finished_at desc limit $3";
-/// … and in the order of the index there: claims that begin behind the page are soon all there are.
-const ENDED_SQLITE: &str = "select c.items, c.finished_at from ( \
-        select items, first_id, finished_at, ending from punctual.claim \
-        where purpose = 'dispatch' and last_id >= $1 \
-        order by last_id limit $3) c \
-    where c.first_id <= $2 and c.finished_at is not null and c.ending = 'settled'";
+statements! {
+    /// By ranges of blocks here, …
+    const ENDED_POSTGRES = "
+        select items, finished_at
+        from punctual.claim
+        where purpose = 'dispatch'
+            and last_id >= $1
+            and first_id <= $2
+            and finished_at is not null
+            and ending = 'settled'
+        order by finished_at desc
+        limit $3
+    ";
+
+    /// … and in the order of the index there: claims that begin behind the page are soon all there are.
+    const ENDED_SQLITE = "
+        select c.items, c.finished_at
+        from (
+            select items, first_id, finished_at, ending
+            from punctual.claim
+            where purpose = 'dispatch' and last_id >= $1
+            order by last_id
+            limit $3
+        ) c
+        where c.first_id <= $2 and c.finished_at is not null and c.ending = 'settled'
+    ";
+}

@@ -10,6 +10,7 @@ use crate::base::clock::Timestamp;
 use crate::base::component::{Component, Components};
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -123,11 +124,26 @@ async fn prune_messages(tx: &mut Tx, cursor: i64, retention: Duration) -> Result
     Ok(step)
 }
 
-const DROP_ATTEMPTS: &str = "delete from punctual.attempt where message_id = any($1::bigint[])";
-const DROP_CHANGES: &str = "delete from punctual.timer_change where (tenant_id, message_id) in ( \
-    select m.tenant_id, m.id from punctual.message m \
-    where m.id = any($1::bigint[]) and m.due_at is not null)";
-const DROP_MESSAGES: &str = "delete from punctual.message where id = any($1::bigint[])";
+statements! {
+    const DROP_ATTEMPTS = "
+        delete from punctual.attempt
+        where message_id = any($1::bigint[])
+    ";
+
+    const DROP_CHANGES = "
+        delete from punctual.timer_change
+        where (tenant_id, message_id) in (
+            select m.tenant_id, m.id
+            from punctual.message m
+            where m.id = any($1::bigint[]) and m.due_at is not null
+        )
+    ";
+
+    const DROP_MESSAGES = "
+        delete from punctual.message
+        where id = any($1::bigint[])
+    ";
+}
 
 fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
@@ -143,41 +159,86 @@ async fn is_kept_at(tx: &mut Tx, message: i64, now: Timestamp, retention: Durati
     Ok(row.time(0)? > now.minus(least.max(Duration::from_secs(1))))
 }
 
-const KEPT_SINCE: &str = "select m.created_at, \
-        (select coalesce(min(l.retention_us), $2) from punctual.lane l \
-            where l.purpose = 'dispatch' and l.retention_us < $2) \
-    from punctual.message m where m.id = $1";
+statements! {
+    const KEPT_SINCE = "
+        select m.created_at,
+            (
+                select coalesce(min(l.retention_us), $2)
+                from punctual.lane l
+                where l.purpose = 'dispatch' and l.retention_us < $2
+            )
+        from punctual.message m
+        where m.id = $1
+    ";
+}
 
 macro_rules! old_enough {
     ($unless:literal) => {
-        concat!(
-            "\
-        select m.id, case when case when m.due_at is null then m.created_at else coalesce( \
-                (select case when c.cancelled = 1 or c.due_at < c.at then c.at else c.due_at end \
-                    from punctual.timer_change c where c.tenant_id = m.tenant_id \
-                        and c.message_id = m.id order by c.id desc limit 1), \
-                case when m.due_at > m.created_at then m.due_at else m.created_at end) end < $3 - coalesce( \
-                (select max(coalesce(l.retention_us, $4)) from punctual.lane l \
-                    where l.tenant_id = m.tenant_id and l.topic = m.topic and l.purpose = 'dispatch'), $4) \
-            and not exists (select 1 from punctual.claim c \
-                where c.finished_at is null and c.purpose = 'dispatch' and c.first_id <= m.id \
-                        and c.last_id >= m.id) \
-            and not exists (select 1 from punctual.dead_letter d where d.message_id = m.id) ",
-            $unless,
-            "and not ",
-            something_waits!(),
-            " then 1 else 0 end \
-            from punctual.message m where m.id > $1 order by m.id limit $2"
-        )
+        concat! {"
+            select m.id,
+                case
+                    when case
+                        when m.due_at is null then m.created_at
+                        else coalesce(
+                            (
+                                select
+                                    case
+                                        when c.cancelled = 1 or c.due_at < c.at then c.at
+                                        else c.due_at
+                                    end
+                                from punctual.timer_change c
+                                where c.tenant_id = m.tenant_id and c.message_id = m.id
+                                order by c.id desc
+                                limit 1
+                            ),
+                            case when m.due_at > m.created_at then m.due_at else m.created_at end
+                        )
+                    end < $3 - coalesce(
+                        (
+                            select max(coalesce(l.retention_us, $4))
+                            from punctual.lane l
+                            where l.tenant_id = m.tenant_id
+                                and l.topic = m.topic
+                                and l.purpose = 'dispatch'
+                        ),
+                        $4
+                    )
+                        and not exists (
+                            select 1
+                            from punctual.claim c
+                            where c.finished_at is null
+                                and c.purpose = 'dispatch'
+                                and c.first_id <= m.id
+                                and c.last_id >= m.id
+                        )
+                        and not exists (
+                            select 1
+                            from punctual.dead_letter d
+                            where d.message_id = m.id
+                        ) ", $unless, "
+                        and not ", something_waits!(), " then 1
+                    else 0
+                end
+            from punctual.message m
+            where m.id > $1
+            order by m.id
+            limit $2
+        "}
     };
 }
 
-/// Where no entries are.
-const OLD: &str = old_enough!("");
-const OLD_AND_UNUSED: &str = old_enough!(
-    "and not exists (select 1 from punctual.entry e \
-        where e.message_id = m.id and (e.kind = 'survey' or e.ended_at is null)) "
-);
+statements! {
+    /// Where no entries are.
+    const OLD = old_enough!("");
+
+    const OLD_AND_UNUSED = old_enough!("
+                        and not exists (
+                            select 1
+                            from punctual.entry e
+                            where e.message_id = m.id and (e.kind = 'survey' or e.ended_at is null)
+                        )
+    ");
+}
 
 async fn prune_rest(tx: &mut Tx, (claims_kept, ids_kept): (Duration, Duration)) -> Result<u64> {
     let now = tx.now().await?;
@@ -196,9 +257,36 @@ async fn prune_rest(tx: &mut Tx, (claims_kept, ids_kept): (Duration, Duration)) 
     Ok(dropped)
 }
 
-const OLD_CLAIMS: &str = "delete from punctual.claim where token in (select token from punctual.claim \
-    where finished_at is not null and finished_at < $1 order by finished_at limit $2)";
-const OLD_ANSWERS: &str = "delete from punctual.answer where (tenant_id, idempotency_key) in ( \
-    select tenant_id, idempotency_key from punctual.answer where asked_at < $1 order by asked_at limit $2)";
-const OLD_ADMITTED: &str = "delete from punctual.admitted where (tenant_id, source, external_id) in ( \
-    select tenant_id, source, external_id from punctual.admitted where seen_at < $1 limit $2)";
+statements! {
+    const OLD_CLAIMS = "
+        delete from punctual.claim
+        where token in (
+            select token
+            from punctual.claim
+            where finished_at is not null and finished_at < $1
+            order by finished_at
+            limit $2
+        )
+    ";
+
+    const OLD_ANSWERS = "
+        delete from punctual.answer
+        where (tenant_id, idempotency_key) in (
+            select tenant_id, idempotency_key
+            from punctual.answer
+            where asked_at < $1
+            order by asked_at
+            limit $2
+        )
+    ";
+
+    const OLD_ADMITTED = "
+        delete from punctual.admitted
+        where (tenant_id, source, external_id) in (
+            select tenant_id, source, external_id
+            from punctual.admitted
+            where seen_at < $1
+            limit $2
+        )
+    ";
+}

@@ -3,6 +3,7 @@
 use crate::base::component::Component;
 use crate::base::random;
 use crate::base::storage_fault::StorageFault;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
@@ -76,13 +77,29 @@ impl Store {
     }
 }
 
-/// No transaction but this one ever sees it.
-const ADD: &str = "insert into punctual.handled_topic (topic, since) values ($1, 0)";
-const DELETE: &str = "delete from punctual.handled_topic where topic = $1";
-/// Every database has this table, but its row is not as small.
-const ADD_TO_CORE: &str = "insert into punctual.migration (component, version, name, checksum, applied_at) \
-    values ($1, 0, '', '', 0)";
-const DELETE_FROM_CORE: &str = "delete from punctual.migration where component = $1";
+statements! {
+    /// No transaction but this one ever sees it.
+    const ADD = "
+        insert into punctual.handled_topic (topic, since)
+        values ($1, 0)
+    ";
+
+    const DELETE = "
+        delete from punctual.handled_topic
+        where topic = $1
+    ";
+
+    /// Every database has this table, but its row is not as small.
+    const ADD_TO_CORE = "
+        insert into punctual.migration (component, version, name, checksum, applied_at)
+        values ($1, 0, '', '', 0)
+    ";
+
+    const DELETE_FROM_CORE = "
+        delete from punctual.migration
+        where component = $1
+    ";
+}
 
 #[cfg(test)]
 mod tests {

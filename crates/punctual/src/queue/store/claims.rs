@@ -9,9 +9,12 @@
 //! Not promised: that a claim was really received by its claimer. If the answer is lost,
 //! the lease runs out and [`super::reap`] brings the items back.
 
+mod due_work;
 mod payload_size;
 #[cfg(feature = "postgres")]
 mod single_statement;
+
+pub(crate) use crate::queue::store::claims::due_work::take;
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
@@ -19,6 +22,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::base::name::check_name;
 use crate::database::crash_points::{CrashPoint, reach};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -195,7 +199,13 @@ impl Store {
     }
 }
 
-const MARK_STARTED: &str = "update punctual.claim set started = 1 where token = $1 and finished_at is null";
+statements! {
+    const MARK_STARTED = "
+        update punctual.claim
+        set started = 1
+        where token = $1 and finished_at is null
+    ";
+}
 
 async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<Token>> {
     let until = tx.now().await?.plus(lease);
@@ -204,8 +214,14 @@ async fn extend(tx: &mut Tx, tokens: &[Token], lease: Duration) -> Result<Vec<To
     rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
 
-const EXTEND: &str = "update punctual.claim set lease_until = $1 \
-    where token = any($2::text[]) and finished_at is null returning token";
+statements! {
+    const EXTEND = "
+        update punctual.claim
+        set lease_until = $1
+        where token = any($2::text[]) and finished_at is null
+        returning token
+    ";
+}
 
 async fn claim_work(
     tx: &mut Tx,
@@ -381,99 +397,27 @@ pub(crate) async fn hold_deliveries(
     Ok(())
 }
 
-const INSERT_MARKED_CLAIM: &str = "insert into punctual.claim \
-        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose, mark, \
-        keyed_lanes) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-const INSERT_CLAIM: &str = "insert into punctual.claim \
-        (token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+statements! {
+    const INSERT_MARKED_CLAIM = "
+        insert into punctual.claim (
+            token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose, mark,
+            keyed_lanes
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    ";
 
-const MESSAGES_BY_ID: &str =
-    concat!("select ", message_columns!(), " from punctual.message m where m.id = any($1::bigint[])");
+    const INSERT_CLAIM = "
+        insert into punctual.claim (
+            token, owner, claimed_at, lease_until, started, items, first_id, last_id, purpose
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ";
 
-/// Takes rows out of the work table, in due order within each lane.
-pub(crate) async fn take(
-    tx: &mut Tx,
-    purpose: Purpose,
-    takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
-    match tx {
-        #[cfg(feature = "postgres")]
-        Tx::Postgres(_) => take_skipping_locked(tx, purpose, takes).await,
-        #[cfg(feature = "sqlite")]
-        Tx::Sqlite(_) => take_range(tx, purpose, takes).await,
-    }
-}
-
-#[cfg(feature = "postgres")]
-async fn take_skipping_locked(
-    tx: &mut Tx,
-    purpose: Purpose,
-    takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
-    let lanes: Vec<i64> = takes.iter().map(|t| t.lane.0).collect();
-    let since: Vec<i64> = takes.iter().map(|t| t.since.as_micros()).collect();
-    let quota: Vec<i64> = takes.iter().map(|t| i64::try_from(t.quota).unwrap_or(i64::MAX)).collect();
-    let values = [Value::Ints(&lanes), Value::Ints(&since), Value::Ints(&quota), purpose.word().into()];
-    let rows = tx.query(TAKE, &values).await?;
-    let now = rows.first().map(|row| row.time(6)).transpose()?;
-    let mut taken = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
-    taken.sort_by_key(|t| (t.due_at, t.item.message()));
-    Ok((now, taken))
-}
-
-/// The rows are locked where they stand and deleted by their address. Only rows that were really deleted are
-/// handed out, in the order of their due times (a delete returns rows as they lie).
-#[cfg(feature = "postgres")]
-const TAKE: &str = "\
-    with picked as materialized ( \
-        select w.place from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
-        join punctual.lane l on l.id = t.lane_id and l.paused = 0 and l.purpose = $4::text \
-        cross join lateral ( \
-            select x.ctid as place from punctual.work x \
-            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select punctual.now_us()) \
-            order by x.due_at, x.message_id limit t.quota for update skip locked) w) \
-    delete from punctual.work where ctid = any(array(select place from picked)) \
-    returning message_id, lane_id, due_at, attempts, unstarted, key, (select punctual.now_us())";
-
-#[cfg(feature = "sqlite")]
-async fn take_range(
-    tx: &mut Tx,
-    purpose: Purpose,
-    takes: &[LaneQuota],
-) -> Result<(Option<Timestamp>, Vec<TakenWork>)> {
-    let now = tx.now().await?;
-    let mut all = Vec::new();
-    for t in takes {
-        let quota = i64::try_from(t.quota).unwrap_or(i64::MAX);
-        let rows = tx.query(DUE_IN_LANE, params![t.lane.0, t.since, now, quota, purpose.word()]).await?;
-        let lane = rows.iter().map(read_taken).collect::<Result<Vec<_>>>()?;
-        let Some(last) = lane.last() else { continue };
-        let range = params![t.lane.0, t.since, last.due_at, last.item.message().0];
-        if tx.execute(DELETE_RANGE, range).await? != lane.len() as u64 {
-            return Err(Error::Database("a claim would have taken other rows than it read".into()));
-        }
-        all.extend(lane);
-    }
-    Ok((Some(now), all))
-}
-
-#[cfg(feature = "sqlite")]
-const DUE_IN_LANE: &str = "select message_id, lane_id, due_at, attempts, unstarted, key from punctual.work \
-    where lane_id = $1 and due_at >= $2 and due_at <= $3 \
-        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0 and l.purpose = $5) \
-    order by due_at, message_id limit $4";
-
-/// Exactly the rows just read: they are the first of their lane, and the writer is alone.
-#[cfg(feature = "sqlite")]
-const DELETE_RANGE: &str = "delete from punctual.work \
-    where lane_id = $1 and due_at >= $2 and (due_at, message_id) <= ($3, $4)";
-
-fn read_taken(row: &Row) -> Result<TakenWork> {
-    let key = row.maybe_text(5)?;
-    let item = ClaimItem(MessageId(row.int(0)?), LaneId(row.int(1)?), row.count(3)? + 1, row.count(4)?, key);
-    Ok(TakenWork { item, due_at: row.time(2)? })
+    const MESSAGES_BY_ID = "
+        select ", message_columns!(), "
+        from punctual.message m
+        where m.id = any($1::bigint[])
+    ";
 }
 
 /// The items of open claims, of one purpose if one is given.
@@ -485,5 +429,10 @@ pub(crate) async fn open_items(tx: &mut Tx, purpose: Option<Purpose>) -> Result<
     Ok(items)
 }
 
-const OPEN_ITEMS: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and ($1::text is null or purpose = $1)";
+statements! {
+    const OPEN_ITEMS = "
+        select coalesce(open, items)
+        from punctual.claim
+        where finished_at is null and ($1::text is null or purpose = $1)
+    ";
+}

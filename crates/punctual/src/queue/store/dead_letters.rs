@@ -5,6 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{DeadLetterId, LaneId, MessageId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -179,12 +180,22 @@ fn read_summary(row: &Row) -> Result<DeadLetterSummary> {
     })
 }
 
-const LATEST: &str = "select d.id, l.topic, l.subscription, m.kind, d.died_at, d.error, \
-      (select count(*) from punctual.attempt a where a.message_id = d.message_id and a.lane_id = d.lane_id) \
-    from punctual.dead_letter d \
-    join punctual.lane l on l.id = d.lane_id \
-    join punctual.message m on m.id = d.message_id \
-    where d.tenant_id = $1 order by d.id desc limit $2";
+statements! {
+    const LATEST = "
+        select d.id, l.topic, l.subscription, m.kind, d.died_at, d.error,
+            (
+                select count(*)
+                from punctual.attempt a
+                where a.message_id = d.message_id and a.lane_id = d.lane_id
+            )
+        from punctual.dead_letter d
+        join punctual.lane l on l.id = d.lane_id
+        join punctual.message m on m.id = d.message_id
+        where d.tenant_id = $1
+        order by d.id desc
+        limit $2
+    ";
+}
 
 /// With `served`, only those that a consumer would get: dead letters of a deleted subscription stay.
 async fn select(
@@ -210,24 +221,35 @@ async fn select(
 
 macro_rules! of_which {
     () => {
-        " from punctual.dead_letter d \
-      join punctual.lane l on l.id = d.lane_id \
-      join punctual.message m on m.id = d.message_id \
-      where d.tenant_id = $1 and d.id > $2 and ($3::text is null or l.topic = $3) \
-        and ($4::text is null or l.subscription = $4) and ($5 = 1 or d.id = any($6::bigint[])) \
-        and ($8 = 0 or l.subscription in ('', '/flows') \
-            or exists (select 1 from punctual.subscription s where s.lane_id = l.id)) \
-      order by d.id limit $7"
+        "
+        from punctual.dead_letter d
+        join punctual.lane l on l.id = d.lane_id
+        join punctual.message m on m.id = d.message_id
+        where d.tenant_id = $1
+            and d.id > $2
+            and ($3::text is null or l.topic = $3)
+            and ($4::text is null or l.subscription = $4)
+            and ($5 = 1 or d.id = any($6::bigint[]))
+            and (
+                $8 = 0
+                    or l.subscription in ('', '/flows')
+                    or exists (select 1 from punctual.subscription s where s.lane_id = l.id)
+            )
+        order by d.id
+        limit $7
+        "
     };
 }
 
-const LIST: &str = concat!(
-    "select d.id, l.topic, l.subscription, d.attempts, d.died_at, d.error, d.lane_id, ",
-    message_columns!(),
-    of_which!()
-);
-/// Without payloads: a thousand are moved at once.
-const PLACES: &str = concat!("select d.id, d.lane_id, d.key, d.message_id", of_which!());
+statements! {
+    const LIST = "
+        select d.id, l.topic, l.subscription, d.attempts, d.died_at, d.error, d.lane_id,
+            ", message_columns!(), " ", of_which!();
+
+    /// Without payloads: a thousand are moved at once.
+    const PLACES = "
+        select d.id, d.lane_id, d.key, d.message_id ", of_which!();
+}
 
 async fn list(
     tx: &mut Tx,
@@ -269,8 +291,14 @@ async fn attempts_of(tx: &mut Tx, message: MessageId, lane: LaneId) -> Result<Ve
         .collect()
 }
 
-const ATTEMPTS: &str = "select number, at, owner, outcome, error from punctual.attempt \
-    where message_id = $1 and lane_id = $2 order by id";
+statements! {
+    const ATTEMPTS = "
+        select number, at, owner, outcome, error
+        from punctual.attempt
+        where message_id = $1 and lane_id = $2
+        order by id
+    ";
+}
 
 /// Takes dead letters away; with `again`, puts their messages back to work.
 async fn remove(
@@ -291,7 +319,7 @@ async fn remove(
         return Ok(moved);
     }
     let ids: Vec<Vec<Value<'_>>> = moved.ids.iter().map(|id| vec![id.0.into()]).collect();
-    let gone = tx.each("delete from punctual.dead_letter where id = $1 returning id", &ids).await?;
+    let gone = tx.each(DELETE, &ids).await?;
     // Another replay or purge may have been faster: it counts the dead letters that it moved.
     let mine: Vec<bool> = gone.iter().map(|rows| !rows.is_empty()).collect();
     let mut ours = mine.iter();
@@ -314,9 +342,20 @@ async fn remove(
     Ok(moved)
 }
 
-/// Attempts begin anew; the history stays.
-const WORK_ANEW: &str = concat!(
-    "insert into punctual.work (message_id, lane_id, due_at, key) select m.id, $2, ",
-    own_due!(),
-    ", $3 from punctual.message m where m.id = $1"
-);
+statements! {
+    /// Attempts begin anew; the history stays.
+    const WORK_ANEW = "
+        insert into punctual.work (message_id, lane_id, due_at, key)
+        select m.id, $2, ", own_due!(), ", $3
+        from punctual.message m
+        where m.id = $1
+    ";
+}
+
+statements! {
+    const DELETE = "
+        delete from punctual.dead_letter
+        where id = $1
+        returning id
+    ";
+}

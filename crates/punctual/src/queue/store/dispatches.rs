@@ -7,6 +7,7 @@
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -117,23 +118,52 @@ fn stand(row: &Row, in_flight: bool) -> Result<Dispatch> {
     Ok(Dispatch { subscriber: row.text(0)?, status, attempts, error })
 }
 
-/// A work row stands at the time its last attempt named, or at the message's own.
-const LANES: &str = concat!(
-    "select l.subscription, l.id, \
-        (select count(*) from punctual.attempt a where a.message_id = m.id and a.lane_id = l.id), \
-        (select d.error from punctual.dead_letter d where d.lane_id = l.id and d.message_id = m.id), \
-        (select a.error from punctual.attempt a where a.message_id = m.id and a.lane_id = l.id \
-            order by a.id desc limit 1), \
-        case when exists (select 1 from punctual.work w where w.lane_id = l.id and w.message_id = m.id \
-                and w.due_at = coalesce((select a.next_due from punctual.attempt a \
-                    where a.message_id = m.id and a.lane_id = l.id order by a.id desc limit 1), ",
-    own_due!(),
-    ")) or exists (select 1 from punctual.follower f \
-                where f.lane_id = l.id and f.key = m.key and f.message_id = m.id) then 1 else 0 end, m.id \
-    from punctual.message m join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic \
-    where m.tenant_id = $1 and m.id = any($2::bigint[]) and l.purpose = 'dispatch' \
-        and l.subscription = any($3::text[])"
-);
+statements! {
+    /// A work row stands at the time its last attempt named, or at the message's own.
+    const LANES = "
+        select l.subscription, l.id,
+            (select count(*) from punctual.attempt a where a.message_id = m.id and a.lane_id = l.id),
+            (select d.error from punctual.dead_letter d where d.lane_id = l.id and d.message_id = m.id),
+            (
+                select a.error
+                from punctual.attempt a
+                where a.message_id = m.id and a.lane_id = l.id
+                order by a.id desc
+                limit 1
+            ),
+            case
+                when exists (
+                    select 1
+                    from punctual.work w
+                    where w.lane_id = l.id
+                        and w.message_id = m.id
+                        and w.due_at = coalesce(
+                            (
+                                select a.next_due
+                                from punctual.attempt a
+                                where a.message_id = m.id and a.lane_id = l.id
+                                order by a.id desc
+                                limit 1
+                            ),
+                            ", own_due!(), "
+                        )
+                )
+                    or exists (
+                        select 1
+                        from punctual.follower f
+                        where f.lane_id = l.id and f.key = m.key and f.message_id = m.id
+                    ) then 1
+                else 0
+            end,
+            m.id
+        from punctual.message m
+        join punctual.lane l on l.tenant_id = m.tenant_id and l.topic = m.topic
+        where m.tenant_id = $1
+            and m.id = any($2::bigint[])
+            and l.purpose = 'dispatch'
+            and l.subscription = any($3::text[])
+    ";
+}
 
 /// The lanes in which messages are in flight. The open claims of their range are read, and those are few.
 async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashSet<(MessageId, LaneId)>> {
@@ -148,5 +178,10 @@ async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashSet<(MessageId, 
     Ok(lanes)
 }
 
-const HOLDING: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1";
+statements! {
+    const HOLDING = "
+        select coalesce(open, items)
+        from punctual.claim
+        where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1
+    ";
+}

@@ -9,6 +9,8 @@
 //! Not promised: that a dead or failed message comes again by itself. The sender delivers it again, or an
 //! operator has it delivered; a replay only accepts the next delivery.
 
+mod received;
+
 mod prune;
 
 pub use prune::InboxRetention;
@@ -18,14 +20,16 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{InboxId, Token};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
-use crate::database::value::{Row, Value, params};
+use crate::database::value::{Row, params};
 use crate::queue::rules::attempt::kept_error;
 use crate::queue::rules::inbox::{
     InboxDecision, InboxDelivery, InboxStatus, StoredInboxMessage, after_failure,
 };
+use crate::queue::store::inbox::received::{read, replay, select};
 use crate::queue::store::settle::SettleOutcome;
 use std::time::Duration;
 
@@ -151,9 +155,6 @@ pub struct InboxCounts {
     /// Dead.
     pub dead: i64,
 }
-
-/// Messages replayed by one transaction.
-const REPLAY_MAX: usize = 1_000;
 
 impl Store {
     /// Begins a delivery: decides whether its message is to be processed.
@@ -294,7 +295,7 @@ async fn begin(
         }
         other => other,
     };
-    tx.execute("update punctual.inbox set last_seen = $2 where id = $1", params![id, now]).await?;
+    tx.execute(SEEN, params![id, now]).await?;
     Ok(to_begin_outcome(verdict, attempts))
 }
 
@@ -335,12 +336,22 @@ pub(crate) async fn admit(tx: &mut Tx, tenant: Tenant, source: &str, message_id:
     Ok(false)
 }
 
-const ADMIT: &str = "insert into punctual.inbox (tenant_id, source, message_id, status, token, attempts, \
-        max_attempts, lease_until, first_seen, last_seen, finished_at) \
-    values ($1, $2, $3, 'processed', $4, 1, 1, $5, $5, $5, $5) \
-    on conflict (tenant_id, source, message_id) do nothing";
-const SEEN_AGAIN: &str = "update punctual.inbox set last_seen = $4 \
-    where tenant_id = $1 and source = $2 and message_id = $3";
+statements! {
+    const ADMIT = "
+        insert into punctual.inbox (
+            tenant_id, source, message_id, status, token, attempts, max_attempts, lease_until,
+            first_seen, last_seen, finished_at
+        )
+        values ($1, $2, $3, 'processed', $4, 1, 1, $5, $5, $5, $5)
+        on conflict (tenant_id, source, message_id) do nothing
+    ";
+
+    const SEEN_AGAIN = "
+        update punctual.inbox
+        set last_seen = $4
+        where tenant_id = $1 and source = $2 and message_id = $3
+    ";
+}
 
 /// Returns the answer to a delivery that does not process the message. To process the message, or to let it
 /// die, takes the row; without the row another receiver has it.
@@ -405,78 +416,58 @@ async fn mark_as(
     Ok(SettleOutcome::Done)
 }
 
-async fn select(tx: &mut Tx, tenant: Tenant, which: &InboxFilter, limit: usize) -> Result<Vec<Row>> {
-    let ids: Vec<i64> = which.ids.iter().flatten().map(|id| id.0).collect();
-    let values = [
-        tenant.id().into(),
-        which.after.into(),
-        which.source.as_deref().into(),
-        which.status.map(InboxStatus::word).into(),
-        which.ids.is_none().into(),
-        Value::Ints(&ids),
-        i64::try_from(limit).unwrap_or(i64::MAX).into(),
-    ];
-    tx.query(LIST, &values).await
-}
+statements! {
+    const SEEN = "
+        update punctual.inbox
+        set last_seen = $2
+        where id = $1
+    ";
 
-fn read(row: &Row) -> Result<InboxMessage> {
-    Ok(InboxMessage {
-        id: InboxId(row.int(0)?),
-        source: row.text(1)?,
-        message_id: row.text(2)?,
-        hash: row.maybe_text(3)?,
-        status: status(row, 4)?,
-        attempts: row.count(5)?,
-        lease_until: row.time(6)?,
-        first_seen: row.time(7)?,
-        last_seen: row.time(8)?,
-        finished_at: row.maybe_time(9)?,
-        error: row.maybe_text(10)?,
-    })
-}
+    const INSERT = "
+        insert into punctual.inbox (
+            tenant_id, source, message_id, hash, status, token, attempts, max_attempts, lease_until,
+            first_seen, last_seen
+        )
+        values ($1, $2, $3, $4, 'processing', $5, 1, $6, $7, $8, $8)
+        on conflict (tenant_id, source, message_id) do nothing
+    ";
 
-async fn replay(
-    tx: &mut Tx,
-    tenant: Tenant,
-    which: &InboxFilter,
-    dry_run: bool,
-) -> Result<InboxReplayOutcome> {
-    let rows = select(tx, tenant, which, REPLAY_MAX).await?;
-    let mut ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
-    let more = ids.len() == REPLAY_MAX;
-    if !dry_run {
-        // Another replay may have been faster: it counts the messages that it moved.
-        let now = tx.now().await?;
-        let moved = tx.query(REVIVE, &[Value::Ints(&ids), now.into()]).await?;
-        ids = moved.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
-        ids.sort_unstable();
-    }
-    Ok(InboxReplayOutcome { ids: ids.into_iter().map(InboxId).collect(), more })
-}
+    const LOCK = "
+        select id, status, hash, attempts, lease_until
+        from punctual.inbox
+        where tenant_id = $1 and source = $2 and message_id = $3
+        for update skip locked
+    ";
 
-const INSERT: &str = "insert into punctual.inbox (tenant_id, source, message_id, hash, status, token, \
-        attempts, max_attempts, lease_until, first_seen, last_seen) \
-    values ($1, $2, $3, $4, 'processing', $5, 1, $6, $7, $8, $8) \
-    on conflict (tenant_id, source, message_id) do nothing";
-const LOCK: &str = "select id, status, hash, attempts, lease_until from punctual.inbox \
-    where tenant_id = $1 and source = $2 and message_id = $3 for update skip locked";
-const PEEK: &str = "select id, status, hash, attempts, lease_until from punctual.inbox \
-    where tenant_id = $1 and source = $2 and message_id = $3";
-const TAKE: &str = "update punctual.inbox set status = 'processing', token = $2, \
-        attempts = attempts + 1, max_attempts = $3, lease_until = $4, last_seen = $5, finished_at = null, \
-        hash = coalesce(hash, $6) where id = $1";
-const HOLDER: &str = "select id, status, token, attempts, max_attempts from punctual.inbox \
-    where tenant_id = $1 and source = $2 and message_id = $3 for update";
-const FINISH: &str = "update punctual.inbox set status = $2, finished_at = $3, error = $4 where id = $1";
-const LIST: &str = "select id, source, message_id, hash, status, attempts, lease_until, first_seen, \
-        last_seen, finished_at, error \
-    from punctual.inbox \
-    where tenant_id = $1 and id > $2 and ($3::text is null or source = $3) \
-        and ($4::text is null or status = $4) and ($5 = 1 or id = any($6::bigint[])) \
-    order by id limit $7";
-const REVIVE: &str = "update punctual.inbox set status = 'failed', token = '', attempts = 0, \
-        finished_at = $2 where id = any($1::bigint[]) and status = 'dead' returning id";
-const COUNTS: &str = "select \
-    (select count(*) from punctual.inbox where status = 'processing'), \
-    (select count(*) from punctual.inbox where status = 'processing' and lease_until < $1), \
-    (select count(*) from punctual.inbox where status = 'dead')";
+    const PEEK = "
+        select id, status, hash, attempts, lease_until
+        from punctual.inbox
+        where tenant_id = $1 and source = $2 and message_id = $3
+    ";
+
+    const TAKE = "
+        update punctual.inbox
+        set status = 'processing', token = $2, attempts = attempts + 1, max_attempts = $3,
+            lease_until = $4, last_seen = $5, finished_at = null, hash = coalesce(hash, $6)
+        where id = $1
+    ";
+
+    const HOLDER = "
+        select id, status, token, attempts, max_attempts
+        from punctual.inbox
+        where tenant_id = $1 and source = $2 and message_id = $3
+        for update
+    ";
+
+    const FINISH = "
+        update punctual.inbox
+        set status = $2, finished_at = $3, error = $4
+        where id = $1
+    ";
+
+    const COUNTS = "
+        select (select count(*) from punctual.inbox where status = 'processing'),
+            (select count(*) from punctual.inbox where status = 'processing' and lease_until < $1),
+            (select count(*) from punctual.inbox where status = 'dead')
+    ";
+}

@@ -5,6 +5,7 @@
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::queue::store::routes::{events_wanted, reroute_all, route_anew};
@@ -61,8 +62,20 @@ pub(crate) async fn set_interest(
     Ok(())
 }
 
-const TAKEN: &str = "select topic from punctual.topic_interest \
-    where tenant_id = $1 and source = $2 and topic <> ''";
-const FORGET: &str = "delete from punctual.topic_interest where tenant_id = $1 and source = $2";
-const ADD: &str = "insert into punctual.topic_interest (tenant_id, source, topic, level) \
-    values ($1, $2, $3, $4)";
+statements! {
+    const TAKEN = "
+        select topic
+        from punctual.topic_interest
+        where tenant_id = $1 and source = $2 and topic <> ''
+    ";
+
+    const FORGET = "
+        delete from punctual.topic_interest
+        where tenant_id = $1 and source = $2
+    ";
+
+    const ADD = "
+        insert into punctual.topic_interest (tenant_id, source, topic, level)
+        values ($1, $2, $3, $4)
+    ";
+}

@@ -3,6 +3,7 @@
 
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::VerbFuture;
 use crate::database::value::params;
@@ -25,8 +26,12 @@ impl Store {
     }
 }
 
-const JOURNAL: &str = concat!(
-    "select ",
-    message_columns!(),
-    " from punctual.message m where m.tenant_id = $1 and m.id > $2 order by m.id limit $3"
-);
+statements! {
+    const JOURNAL = "
+        select ", message_columns!(), "
+        from punctual.message m
+        where m.tenant_id = $1 and m.id > $2
+        order by m.id
+        limit $3
+    ";
+}

@@ -5,6 +5,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -125,8 +126,10 @@ impl Store {
 
 macro_rules! lane_columns {
     () => {
-        "l.id, l.tenant_id, l.topic, l.subscription, l.declared, l.paused, l.max_attempts, l.backoff, \
-         l.retention_us, l.dead_head"
+        "
+        l.id, l.tenant_id, l.topic, l.subscription, l.declared, l.paused, l.max_attempts, l.backoff,
+        l.retention_us, l.dead_head
+        "
     };
 }
 
@@ -147,40 +150,56 @@ pub(crate) async fn own_lane(
     made.ok_or_else(|| Error::Database("a lane was not written".into()))?.int(0)
 }
 
-const OWN_LANE: &str =
-    "select id from punctual.lane where tenant_id = $1 and topic = $2 and subscription = $3 and purpose = $4";
-const ADD_OWN_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, purpose, created_at) \
-    values ($1, $2, $3, $4, $5) on conflict do nothing";
+statements! {
+    const OWN_LANE = "
+        select id
+        from punctual.lane
+        where tenant_id = $1 and topic = $2 and subscription = $3 and purpose = $4
+    ";
 
-const LANE_BY_NAME: &str = concat!(
-    "select ",
-    lane_columns!(),
-    " from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and l.subscription = $3 \
-            and l.purpose = 'dispatch'"
-);
-const LANES_BY_ID: &str =
-    concat!("select ", lane_columns!(), " from punctual.lane l where l.id = any($1::int[])");
+    const ADD_OWN_LANE = "
+        insert into punctual.lane (tenant_id, topic, subscription, purpose, created_at)
+        values ($1, $2, $3, $4, $5)
+        on conflict do nothing
+    ";
+
+    const LANE_BY_NAME = "
+        select ", lane_columns!(), "
+        from punctual.lane l
+        where l.tenant_id = $1 and l.topic = $2 and l.subscription = $3 and l.purpose = 'dispatch'
+    ";
+
+    const LANES_BY_ID = "
+        select ", lane_columns!(), "
+        from punctual.lane l
+        where l.id = any($1::int[])
+    ";
+}
 /// The counts of a lane `l`: `$2` is the time, `$3` where counting stops.
 macro_rules! lane_counts {
     () => {
-        "(select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x), \
-         (select count(*) from (select 1 from punctual.work w \
-            where w.lane_id = l.id and w.due_at <= $2 limit $3) x), \
-         (select count(*) from (select 1 from punctual.follower f where f.lane_id = l.id limit $3) x), \
-         (select count(*) from punctual.dead_letter d where d.lane_id = l.id), \
-         (select min(w.due_at) from punctual.work w where w.lane_id = l.id)"
+        "
+        (select count(*) from (select 1 from punctual.work w where w.lane_id = l.id limit $3) x),
+        (
+            select count(*)
+            from (select 1 from punctual.work w where w.lane_id = l.id and w.due_at <= $2 limit $3) x
+        ),
+        (select count(*) from (select 1 from punctual.follower f where f.lane_id = l.id limit $3) x),
+        (select count(*) from punctual.dead_letter d where d.lane_id = l.id),
+        (select min(w.due_at) from punctual.work w where w.lane_id = l.id)
+        "
     };
 }
 pub(crate) use {lane_columns, lane_counts};
 
-const QUEUES: &str = concat!(
-    "select ",
-    lane_columns!(),
-    ", ",
-    lane_counts!(),
-    " from punctual.lane l where l.tenant_id = $1 and l.purpose = 'dispatch' and l.subscription <> '/flows' \
-      order by l.topic, l.subscription"
-);
+statements! {
+    const QUEUES = "
+        select ", lane_columns!(), ", ", lane_counts!(), "
+        from punctual.lane l
+        where l.tenant_id = $1 and l.purpose = 'dispatch' and l.subscription <> '/flows'
+        order by l.topic, l.subscription
+    ";
+}
 
 fn read_lane(row: &Row) -> Result<Lane> {
     let backoff = row.maybe_text(7)?.map(|text| read_backoff(&text)).transpose()?;
@@ -242,8 +261,13 @@ async fn set(
     Ok(lane)
 }
 
-const SET_LANE: &str = "update punctual.lane set paused = $2, max_attempts = $3, backoff = $4, \
-    retention_us = $5, dead_head = $6 where id = $1";
+statements! {
+    const SET_LANE = "
+        update punctual.lane
+        set paused = $2, max_attempts = $3, backoff = $4, retention_us = $5, dead_head = $6
+        where id = $1
+    ";
+}
 
 /// Items under open claims, by lane. Open claims are few: the number of items in flight is bounded.
 pub(crate) async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
@@ -258,8 +282,14 @@ pub(crate) async fn in_flight(tx: &mut Tx) -> Result<HashMap<LaneId, i64>> {
 
 /// Claims that are looked into for the counts of what is in flight.
 const OPEN_CLAIMS_MAX: i64 = 10_000;
-const OPEN_CLAIMS: &str =
-    "select coalesce(open, items) from punctual.claim where finished_at is null limit $1";
+statements! {
+    const OPEN_CLAIMS = "
+        select coalesce(open, items)
+        from punctual.claim
+        where finished_at is null
+        limit $1
+    ";
+}
 
 async fn queues(tx: &mut Tx, tenant: Tenant) -> Result<Vec<QueueState>> {
     let now = tx.now().await?;

@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -116,46 +117,81 @@ fn no_time() -> Error {
 /// The columns of each lane in a list called `s`.
 macro_rules! ready_lane {
     () => {
-        "select s.lane_id, \
-            (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at, \
-            l.tenant_id, l.topic, l.subscription, l.paused, l.purpose \
-        from s left join punctual.lane l on l.id = s.lane_id order by s.lane_id"
+        "
+        select s.lane_id,
+            (select min(w.due_at) from punctual.work w where w.lane_id = s.lane_id) as due_at,
+            l.tenant_id, l.topic, l.subscription, l.paused, l.purpose
+        from s
+        left join punctual.lane l on l.id = s.lane_id
+        order by s.lane_id
+        "
     };
 }
 macro_rules! ready_lanes {
     () => {
-        concat!(
-            "\
-            with recursive seen (lane_id) as ( \
-                select min(w.lane_id) from punctual.work w where w.lane_id > $1 \
-                union all \
-                select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id) \
-                from seen where seen.lane_id is not null), \
-            s as (select lane_id from seen where lane_id is not null limit $2) ",
-            ready_lane!()
-        )
+        concat! {"
+            with recursive seen (lane_id) as (
+                select min(w.lane_id)
+                from punctual.work w
+                where w.lane_id > $1
+                union all
+                select (select min(w.lane_id) from punctual.work w where w.lane_id > seen.lane_id)
+                from seen
+                where seen.lane_id is not null
+            ),
+            s as (
+                select lane_id
+                from seen
+                where lane_id is not null
+                limit $2
+            ) ", ready_lane!()}
     };
 }
 
-const READY_LANES: &str = ready_lanes!();
-/// One row without a lane if there is no work.
-const READY_LANES_AND_TIME: &str = concat!(
-    "select lane.*, t.now from (select punctual.now_us() as now) t left join (",
-    ready_lanes!(),
-    ") lane on true order by lane.lane_id"
-);
-/// The same, from each gap between known lanes to its end.
-const READY_LANES_BETWEEN: &str = concat!(
-    "select lane.*, t.now from (select punctual.now_us() as now) t left join ( \
-    with recursive seen (lane_id, below) as ( \
-        select (select min(w.lane_id) from punctual.work w \
-                where w.lane_id > g.above and w.lane_id < g.below), \
-            g.below from unnest($1::int[], $2::int[]) g (above, below) \
-        union all \
-        select (select min(w.lane_id) from punctual.work w \
-                where w.lane_id > seen.lane_id and w.lane_id < seen.below), seen.below \
-        from seen where seen.lane_id is not null), \
-    s as (select lane_id from seen where lane_id is not null limit $3) ",
-    ready_lane!(),
-    ") lane on true order by lane.lane_id"
-);
+statements! {
+    const READY_LANES = ready_lanes!();
+
+    /// One row without a lane if there is no work.
+    const READY_LANES_AND_TIME for Postgres = "
+        select lane.*, t.now
+        from (select punctual.now_us() as now) t
+        left join (", ready_lanes!(), ") lane on true
+        order by lane.lane_id
+    ";
+
+    /// The same, from each gap between known lanes to its end.
+    const READY_LANES_BETWEEN for Postgres = "
+        select lane.*, t.now
+        from (select punctual.now_us() as now) t
+        left join (
+            with recursive seen (lane_id, below) as (
+                select
+                    (
+                        select min(w.lane_id)
+                        from punctual.work w
+                        where w.lane_id > g.above and w.lane_id < g.below
+                    ),
+                    g.below
+                from unnest($1::int[], $2::int[]) g (above, below)
+                union all
+                select
+                    (
+                        select min(w.lane_id)
+                        from punctual.work w
+                        where w.lane_id > seen.lane_id and w.lane_id < seen.below
+                    ),
+                    seen.below
+                from seen
+                where seen.lane_id is not null
+            ),
+            s as (
+                select lane_id
+                from seen
+                where lane_id is not null
+                limit $3
+            )
+            ", ready_lane!(), "
+        ) lane on true
+        order by lane.lane_id
+    ";
+}

@@ -10,6 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -203,6 +204,16 @@ impl ExpiredClaim {
     }
 }
 
-const CLOSE: &str =
-    "update punctual.claim set finished_at = $2, ending = 'reaped', open = $3 where token = $1";
-const NEXT_END: &str = "select min(lease_until) from punctual.claim where finished_at is null";
+statements! {
+    const CLOSE = "
+        update punctual.claim
+        set finished_at = $2, ending = 'reaped', open = $3
+        where token = $1
+    ";
+
+    const NEXT_END = "
+        select min(lease_until)
+        from punctual.claim
+        where finished_at is null
+    ";
+}

@@ -24,15 +24,18 @@
 //! that was open while the topic got its first route. Its message waits in lane 0 until the next look, and a
 //! later one, which finds the route, may be claimed before that.
 
+mod handled;
+
 use crate::base::error::{Error, Result};
 use crate::base::id::LaneId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
-use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
 use crate::database::value::{Value, params};
+use crate::queue::store::routes::handled::{declare_handled, note_handled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The lanes of a topic; the unrouted lane when there is none.
@@ -42,7 +45,19 @@ pub(crate) async fn lanes_of(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result
     Ok(if lanes.is_empty() { vec![LaneId::UNROUTED.0] } else { lanes })
 }
 
-const LANES_OF: &str = "select lane_id from punctual.route where tenant_id = $1 and topic = $2";
+statements! {
+    const DECLARE = "
+        update punctual.lane
+        set declared = 1
+        where id = $1 and declared = 0
+    ";
+
+    const LANES_OF = "
+        select lane_id
+        from punctual.route
+        where tenant_id = $1 and topic = $2
+    ";
+}
 
 /// Gives a topic its routes if it has none, with what waited for that.
 pub(crate) async fn ensure(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
@@ -60,19 +75,29 @@ pub(crate) async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<
         return row.int(0).map(LaneId);
     }
     let own = take(tx, tenant, topic).await?;
-    tx.execute("update punctual.lane set declared = 1 where id = $1 and declared = 0", params![own.0])
-        .await?;
+    tx.execute(DECLARE, params![own.0]).await?;
     if settle(tx, tenant, topic).await? {
         fetch_waiting(tx, tenant, topic).await?;
     }
     Ok(own)
 }
 
-const DECLARED: &str = "select l.id from punctual.lane l \
-    where l.tenant_id = $1 and l.topic = $2 and l.subscription = '' and l.purpose = 'dispatch' \
-        and l.declared = 1 \
-        and exists (select 1 from punctual.route r \
-            where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id)";
+statements! {
+    const DECLARED = "
+        select l.id
+        from punctual.lane l
+        where l.tenant_id = $1
+            and l.topic = $2
+            and l.subscription = ''
+            and l.purpose = 'dispatch'
+            and l.declared = 1
+            and exists (
+                select 1
+                from punctual.route r
+                where r.tenant_id = l.tenant_id and r.topic = l.topic and r.lane_id = l.id
+            )
+    ";
+}
 
 /// Takes a topic: no other transaction changes its routes until the commit. Returns its own lane, which is
 /// made if need be. The lock does not block statements that only refer to that lane.
@@ -90,12 +115,27 @@ fn no_lane() -> Error {
     Error::Database("a lane that was just written is not there".into())
 }
 
-const TAKE: &str = "select id from punctual.lane \
-    where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch' for no key update";
-const TRY_TAKE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 \
-    and subscription = '' and purpose = 'dispatch' for no key update skip locked";
-const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, created_at) values ($1, $2, $3) \
-    on conflict do nothing";
+statements! {
+    const TAKE = "
+        select id
+        from punctual.lane
+        where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch'
+        for no key update
+    ";
+
+    const TRY_TAKE = "
+        select id
+        from punctual.lane
+        where tenant_id = $1 and topic = $2 and subscription = '' and purpose = 'dispatch'
+        for no key update skip locked
+    ";
+
+    const ADD_LANE = "
+        insert into punctual.lane (tenant_id, topic, created_at)
+        values ($1, $2, $3)
+        on conflict do nothing
+    ";
+}
 
 /// Corrects the routes of a topic that was taken; returns whether one is new. Then the caller fetches the
 /// messages that wait in lane 0.
@@ -109,11 +149,16 @@ pub(crate) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<b
 /// The level of events that a tenant's definitions want, 0 if none does.
 macro_rules! events_wanted {
     ($tenant:literal) => {
-        concat!(
-            "coalesce((select max(i.level) from punctual.topic_interest i where i.tenant_id = ",
-            $tenant,
-            " and i.topic = ''), 0)"
-        )
+        concat! {"
+            coalesce(
+                (
+                    select max(i.level)
+                    from punctual.topic_interest i
+                    where i.tenant_id = ", $tenant, " and i.topic = ''
+                ),
+                0
+            )
+        "}
     };
 }
 
@@ -121,56 +166,98 @@ macro_rules! events_wanted {
 /// already.
 macro_rules! is_event_topic {
     ($tenant:literal, $topic:literal) => {
-        concat!(
-            $topic,
-            " <> 'punctual.ingest' and ",
-            events_wanted!($tenant),
-            " >= case when ",
-            $topic,
-            " = 'survey.responses' then 2 else 1 end"
-        )
+        concat! {$topic, " <> 'punctual.ingest' and ", events_wanted!($tenant), " >= case
+                when ", $topic, " = 'survey.responses' then 2
+                else 1
+            end
+        "}
     };
 }
 
 /// Whether messages of its topic go to a lane `l`.
 macro_rules! wanted {
     () => {
-        concat!(
-            "l.purpose = 'dispatch' and ((l.subscription = '/flows' and ",
-            is_event_topic!("l.tenant_id", "l.topic"),
-            ") \
-            or exists (select 1 from punctual.subscription s where s.lane_id = l.id and s.enabled = 1) \
-            or (l.subscription = '' and l.topic <> 'punctual.ingest' and (l.declared = 1 \
-                or exists (select 1 from punctual.handled_topic h where h.topic = l.topic) \
-                or not (exists (select 1 from punctual.subscription s where s.tenant_id = l.tenant_id \
-                        and s.topic = l.topic and s.enabled = 1) \
-                    or (",
-            is_event_topic!("l.tenant_id", "l.topic"),
-            " and exists (select 1 from punctual.topic_interest i where i.tenant_id = l.tenant_id \
-                        and i.topic = l.topic))))))"
-        )
+        concat! {"
+            l.purpose = 'dispatch'
+                and (
+                    (l.subscription = '/flows' and ", is_event_topic!("l.tenant_id", "l.topic"), ")
+                        or exists (
+                            select 1
+                            from punctual.subscription s
+                            where s.lane_id = l.id and s.enabled = 1
+                        )
+                        or (
+                            l.subscription = ''
+                                and l.topic <> 'punctual.ingest'
+                                and (
+                                    l.declared = 1
+                                        or exists (
+                                            select 1
+                                            from punctual.handled_topic h
+                                            where h.topic = l.topic
+                                        )
+                                        or not (
+                                            exists (
+                                                select 1
+                                                from punctual.subscription s
+                                                where s.tenant_id = l.tenant_id
+                                                    and s.topic = l.topic
+                                                    and s.enabled = 1
+                                            )
+                                                or (
+                                                    ", is_event_topic!("l.tenant_id", "l.topic"), "
+                                                        and exists (
+                                                            select 1
+                                                            from punctual.topic_interest i
+                                                            where i.tenant_id = l.tenant_id
+                                                                and i.topic = l.topic
+                                                        )
+                                                )
+                                        )
+                                )
+                        )
+                )
+        "}
     };
 }
-const ADD_FLOWS: &str = concat!(
-    "insert into punctual.lane (tenant_id, topic, subscription, created_at) \
-     select $1, $2, '/flows', $3 where ",
-    is_event_topic!("$1", "$2"),
-    " on conflict do nothing"
-);
-const EVENTS_WANTED: &str = concat!("select ", events_wanted!("$1"));
-const TAKE_TENANT: &str = "select id from punctual.tenant where id = $1 for no key update";
-const REMOVE_ROUTES: &str = concat!(
-    "delete from punctual.route where tenant_id = $1 and topic = $2 and lane_id not in ( \
-        select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
-    wanted!(),
-    ")"
-);
-const ADD_ROUTES: &str = concat!(
-    "insert into punctual.route (tenant_id, topic, lane_id) \
-        select l.tenant_id, l.topic, l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 and ",
-    wanted!(),
-    " on conflict do nothing"
-);
+
+statements! {
+    const ADD_FLOWS = "
+        insert into punctual.lane (tenant_id, topic, subscription, created_at)
+        select $1, $2, '/flows', $3
+        where ", is_event_topic!("$1", "$2"), "
+        on conflict do nothing
+    ";
+
+    const EVENTS_WANTED = "
+        select ", events_wanted!("$1");
+
+    const TAKE_TENANT = "
+        select id
+        from punctual.tenant
+        where id = $1
+        for no key update
+    ";
+
+    const REMOVE_ROUTES = "
+        delete from punctual.route
+        where tenant_id = $1
+            and topic = $2
+            and lane_id not in (
+                select l.id
+                from punctual.lane l
+                where l.tenant_id = $1 and l.topic = $2 and ", wanted!(), "
+            )
+    ";
+
+    const ADD_ROUTES = "
+        insert into punctual.route (tenant_id, topic, lane_id)
+        select l.tenant_id, l.topic, l.id
+        from punctual.lane l
+        where l.tenant_id = $1 and l.topic = $2 and ", wanted!(), "
+        on conflict do nothing
+    ";
+}
 
 /// Returns which messages of a tenant come to the flows. Until the commit no other transaction changes that,
 /// so that no two changes miss each other.
@@ -196,8 +283,14 @@ pub(crate) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Resu
     Ok(())
 }
 
-const TOPICS: &str = "select topic from punctual.lane where tenant_id = $1 and subscription = '' \
-        and purpose = 'dispatch' order by topic";
+statements! {
+    const TOPICS = "
+        select topic
+        from punctual.lane
+        where tenant_id = $1 and subscription = '' and purpose = 'dispatch'
+        order by topic
+    ";
+}
 
 /// Moves all messages that wait in lane 0 for this topic, which the caller has taken.
 pub(crate) async fn fetch_waiting(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
@@ -233,15 +326,29 @@ async fn move_waiting(tx: &mut Tx, topics: &LanesByTopic, limit: i64) -> Result<
     Ok(gone.len())
 }
 
-/// The name of no topic contains a slash.
-const UNROUTED_OF: &str = "select w.message_id, w.due_at, w.key, \
-        (select m.tenant_id from punctual.message m where m.id = w.message_id), \
-        (select m.topic from punctual.message m where m.id = w.message_id) \
-    from punctual.work w where w.lane_id = 0 and exists (select 1 from punctual.message m \
-        where m.id = w.message_id and m.tenant_id || '/' || m.topic = any($1::text[])) \
-    order by w.due_at, w.message_id limit $2 for update skip locked";
-const DELETE_UNROUTED: &str =
-    "delete from punctual.work where lane_id = 0 and due_at = $1 and message_id = $2";
+statements! {
+    /// The name of no topic contains a slash.
+    const UNROUTED_OF = "
+        select w.message_id, w.due_at, w.key,
+            (select m.tenant_id from punctual.message m where m.id = w.message_id),
+            (select m.topic from punctual.message m where m.id = w.message_id)
+        from punctual.work w
+        where w.lane_id = 0
+            and exists (
+                select 1
+                from punctual.message m
+                where m.id = w.message_id and m.tenant_id || '/' || m.topic = any($1::text[])
+            )
+        order by w.due_at, w.message_id
+        limit $2
+        for update skip locked
+    ";
+
+    const DELETE_UNROUTED = "
+        delete from punctual.work
+        where lane_id = 0 and due_at = $1 and message_id = $2
+    ";
+}
 
 impl Store {
     /// Gives topics their routes before anything is written to them.
@@ -283,46 +390,6 @@ impl Store {
     }
 }
 
-async fn note_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
-    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
-    let known = tx.query(HANDLED, &[Value::Texts(&names)]).await?;
-    let known = known.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
-    let mut new: Vec<&String> = topics.iter().filter(|topic| !known.contains(topic)).collect();
-    if new.is_empty() {
-        return Ok(());
-    }
-    if tx.dialect() == Dialect::Postgres {
-        // Waits for transactions that are just putting a subscription without knowing of these.
-        tx.execute("lock table punctual.subscription in share mode", &[]).await?;
-    }
-    new.sort_unstable();
-    let now = tx.now().await?;
-    let rows: Vec<Vec<Value<'_>>> = new.iter().map(|topic| vec![topic.as_str().into(), now.into()]).collect();
-    tx.each(
-        "insert into punctual.handled_topic (topic, since) values ($1, $2) on conflict do nothing",
-        &rows,
-    )
-    .await?;
-    Ok(())
-}
-
-const HANDLED: &str = "select topic from punctual.handled_topic where topic = any($1::text[])";
-
-async fn declare_handled(tx: &mut Tx, topics: &[String]) -> Result<()> {
-    let names: Vec<Option<&str>> = topics.iter().map(|topic| Some(topic.as_str())).collect();
-    for row in tx.query(DISPLACED, &[Value::Texts(&names)]).await? {
-        declare(tx, Tenant::from_row(row.int(0)?), &row.text(1)?).await?;
-    }
-    Ok(())
-}
-
-const DISPLACED: &str = "select distinct s.tenant_id, s.topic from punctual.subscription s \
-    where s.topic = any($1::text[]) and not exists (select 1 from punctual.lane l \
-        join punctual.route r on r.lane_id = l.id and r.tenant_id = l.tenant_id and r.topic = l.topic \
-        where l.tenant_id = s.tenant_id and l.topic = s.topic and l.subscription = '' \
-            and l.purpose = 'dispatch' and l.declared = 1) \
-    order by s.tenant_id, s.topic";
-
 async fn route_waiting(tx: &mut Tx) -> Result<usize> {
     let limit = i64::try_from(limits::BATCH_ITEMS_MAX).unwrap_or(i64::MAX);
     let (mut new, mut known) = (LanesByTopic::new(), LanesByTopic::new());
@@ -357,11 +424,30 @@ async fn route_waiting(tx: &mut Tx) -> Result<usize> {
     Ok(moved + move_waiting(tx, &new, i64::MAX).await? + move_waiting(tx, &known, limit).await?)
 }
 
-const WAITING_TOPICS: &str = "select distinct m.tenant_id, m.topic from \
-        (select w.message_id from punctual.work w where w.lane_id = 0 \
-            order by w.due_at, w.message_id limit $1) x \
-        left join punctual.message m on m.id = x.message_id";
-const DROP_ORPHANS: &str = "delete from punctual.work where lane_id = 0 and message_id in ( \
-    select w.message_id from punctual.work w where w.lane_id = 0 \
-        and not exists (select 1 from punctual.message m where m.id = w.message_id) \
-    order by w.due_at, w.message_id limit $1 for update skip locked)";
+statements! {
+    const WAITING_TOPICS = "
+        select distinct m.tenant_id, m.topic
+        from (
+            select w.message_id
+            from punctual.work w
+            where w.lane_id = 0
+            order by w.due_at, w.message_id
+            limit $1
+        ) x
+        left join punctual.message m on m.id = x.message_id
+    ";
+
+    const DROP_ORPHANS = "
+        delete from punctual.work
+        where lane_id = 0
+            and message_id in (
+                select w.message_id
+                from punctual.work w
+                where w.lane_id = 0
+                    and not exists (select 1 from punctual.message m where m.id = w.message_id)
+                order by w.due_at, w.message_id
+                limit $1
+                for update skip locked
+            )
+    ";
+}

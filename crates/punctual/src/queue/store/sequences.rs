@@ -13,6 +13,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::queue::rules::claim::ClaimItem;
@@ -84,10 +85,16 @@ async fn give_way<'r>(
     Ok(gave_way)
 }
 
-/// The first message of a key that waits before a given place.
-const EARLIER: &str = "select message_id from punctual.work \
-    where lane_id = $1 and key = $2 and (due_at, message_id) < ($3, $4) \
-    order by due_at, message_id limit 1";
+statements! {
+    /// The first message of a key that waits before a given place.
+    const EARLIER = "
+        select message_id
+        from punctual.work
+        where lane_id = $1 and key = $2 and (due_at, message_id) < ($3, $4)
+        order by due_at, message_id
+        limit 1
+    ";
+}
 
 /// A follower was not handed out, so this claim does not count as an attempt.
 fn follower(i: &ClaimItem, due_at: Timestamp) -> Vec<Value<'_>> {
@@ -102,12 +109,22 @@ fn follower(i: &ClaimItem, due_at: Timestamp) -> Vec<Value<'_>> {
     ]
 }
 
-/// Takes the head if it is free, locks the row in any case, and returns the head.
-const TAKE_HEAD: &str = "insert into punctual.sequence as s (lane_id, key, head) values ($1, $2, $3) \
-    on conflict (lane_id, key) do update set head = s.head returning head";
-const ADD_FOLLOWER: &str = "insert into punctual.follower \
-        (lane_id, key, due_at, message_id, attempts, unstarted) \
-    values ($1, $2, $3, $4, $5, $6) on conflict do nothing";
+statements! {
+    /// Takes the head if it is free, locks the row in any case, and returns the head.
+    const TAKE_HEAD = "
+        insert into punctual.sequence as s (lane_id, key, head)
+        values ($1, $2, $3)
+        on conflict (lane_id, key)
+        do update set head = s.head
+        returning head
+    ";
+
+    const ADD_FOLLOWER = "
+        insert into punctual.follower (lane_id, key, due_at, message_id, attempts, unstarted)
+        values ($1, $2, $3, $4, $5, $6)
+        on conflict do nothing
+    ";
+}
 
 /// Messages that were taken out of the waiting work, and not claimed, leave their sequences. A claimer may be
 /// making one of them head at this moment, in a sequence that no other transaction sees yet: taking the head
@@ -178,14 +195,42 @@ fn place_values<'a>(of: &[(LaneId, &'a str, MessageId)]) -> Vec<Vec<Value<'a>>> 
     of.iter().map(|(lane, key, _)| vec![lane.0.into(), (*key).into()]).collect()
 }
 
-const LOCK_HEAD: &str = "select head from punctual.sequence where lane_id = $1 and key = $2 for update";
-const END_SEQUENCE: &str = "delete from punctual.sequence where lane_id = $1 and key = $2";
-const NEXT_FOLLOWER: &str = "select due_at, message_id, attempts, unstarted from punctual.follower \
-    where lane_id = $1 and key = $2 order by due_at, message_id limit 1";
-pub(crate) const DELETE_FOLLOWER: &str = "delete from punctual.follower \
-    where lane_id = $1 and key = $2 and due_at = $3 and message_id = $4 returning message_id";
-const SET_HEAD: &str = "update punctual.sequence set head = $3 where lane_id = $1 and key = $2";
+statements! {
+    const LOCK_HEAD = "
+        select head
+        from punctual.sequence
+        where lane_id = $1 and key = $2
+        for update
+    ";
 
-/// Puts an item back among what waits.
-pub(crate) const WORK_AGAIN: &str = "insert into punctual.work \
-        (message_id, lane_id, due_at, attempts, unstarted, key) values ($1, $2, $3, $4, $5, $6)";
+    const END_SEQUENCE = "
+        delete from punctual.sequence
+        where lane_id = $1 and key = $2
+    ";
+
+    const NEXT_FOLLOWER = "
+        select due_at, message_id, attempts, unstarted
+        from punctual.follower
+        where lane_id = $1 and key = $2
+        order by due_at, message_id
+        limit 1
+    ";
+
+    pub(crate) const DELETE_FOLLOWER = "
+        delete from punctual.follower
+        where lane_id = $1 and key = $2 and due_at = $3 and message_id = $4
+        returning message_id
+    ";
+
+    const SET_HEAD = "
+        update punctual.sequence
+        set head = $3
+        where lane_id = $1 and key = $2
+    ";
+
+    /// Puts an item back among what waits.
+    pub(crate) const WORK_AGAIN = "
+        insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key)
+        values ($1, $2, $3, $4, $5, $6)
+    ";
+}

@@ -21,6 +21,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -180,7 +181,13 @@ async fn extend_within(
     Ok(outcomes)
 }
 
-const RENEW: &str = "update punctual.claim set lease_until = $2 where token = $1 and finished_at is null";
+statements! {
+    const RENEW = "
+        update punctual.claim
+        set lease_until = $2
+        where token = $1 and finished_at is null
+    ";
+}
 
 async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
     let texts: Vec<Option<&str>> = tokens.iter().map(|t| Some(t.text())).collect();
@@ -197,16 +204,29 @@ async fn ack_whole(tx: &mut Tx, tokens: &[Token]) -> Result<HashSet<Token>> {
     rows.iter().map(|row| row.text(0).map(Token::from)).collect()
 }
 
-const ACK_WHOLE: &str = "update punctual.claim set finished_at = $1, ending = 'settled', open = '[]' \
-    where token = any($2::text[]) and finished_at is null returning token";
-const ACK_WHOLE_AT_SERVER_TIME: &str = "update punctual.claim \
-    set finished_at = coalesce($1::bigint, punctual.now_us()), ending = 'settled', open = '[]' \
-    where token = any($2::text[]) and finished_at is null returning token";
+statements! {
+    const ACK_WHOLE = "
+        update punctual.claim
+        set finished_at = $1, ending = 'settled', open = '[]'
+        where token = any($2::text[]) and finished_at is null
+        returning token
+    ";
 
-/// A planted bug.
-const ACK_WHOLE_UNFENCED: &str = "update punctual.claim \
-    set finished_at = coalesce($1::bigint, lease_until), ending = 'settled', open = '[]' \
-    where token = any($2::text[]) returning token";
+    const ACK_WHOLE_AT_SERVER_TIME for Postgres = "
+        update punctual.claim
+        set finished_at = coalesce($1::bigint, punctual.now_us()), ending = 'settled', open = '[]'
+        where token = any($2::text[]) and finished_at is null
+        returning token
+    ";
+
+    /// A planted bug.
+    const ACK_WHOLE_UNFENCED = "
+        update punctual.claim
+        set finished_at = coalesce($1::bigint, lease_until), ending = 'settled', open = '[]'
+        where token = any($2::text[])
+        returning token
+    ";
+}
 
 async fn settle_all(tx: &mut Tx, request: &Request) -> Result<(Vec<Vec<SettleOutcome>>, Vec<FailedAttempt>)> {
     let mut order: Vec<usize> = (0..request.settlements.len()).collect();
@@ -336,14 +356,24 @@ pub(crate) async fn finish_deliveries(
     write_back(tx, token, &held.open, now).await?;
     if let Some(mark) = mark.filter(|_| !held.open.is_empty()) {
         let mark = i64::try_from(mark).unwrap_or(i64::MAX);
-        tx.execute("update punctual.claim set mark = $2 where token = $1", params![token.text(), mark])
-            .await?;
+        tx.execute(SET_MARK, params![token.text(), mark]).await?;
     }
     Ok(SettleOutcome::Done)
 }
 
-/// A planted bug: the work of a delivery is taken after its channel was called.
-const TAKE_LATE: &str = "delete from punctual.work where lane_id = $1 and message_id = $2";
+statements! {
+    const SET_MARK = "
+        update punctual.claim
+        set mark = $2
+        where token = $1
+    ";
+
+    /// A planted bug: the work of a delivery is taken after its channel was called.
+    const TAKE_LATE = "
+        delete from punctual.work
+        where lane_id = $1 and message_id = $2
+    ";
+}
 
 /// A message may be there for several lanes: of one lane it is there once.
 fn is_it(item: &ClaimItem, message: MessageId, within: Option<LaneId>) -> bool {
@@ -369,8 +399,14 @@ async fn take_claim(tx: &mut Tx, token: &Token, hooks: Option<&SettlementHooks>)
     }))
 }
 
-const TAKE_CLAIM: &str = "select owner, items, open, ending, claimed_at, purpose \
-    from punctual.claim where token = $1 for update";
+statements! {
+    const TAKE_CLAIM = "
+        select owner, items, open, ending, claimed_at, purpose
+        from punctual.claim
+        where token = $1
+        for update
+    ";
+}
 
 pub(crate) fn read_purpose(word: &str) -> Result<Purpose> {
     let unknown = || Error::Database(format!("`{word}` is not a purpose of a claim").into());
@@ -391,9 +427,19 @@ async fn write_back(tx: &mut Tx, token: &Token, open: &[ClaimItem], now: Timesta
     Ok(())
 }
 
-const FINISH: &str =
-    "update punctual.claim set finished_at = $2, ending = 'settled', open = '[]' where token = $1";
-const KEEP_OPEN: &str = "update punctual.claim set open = $2 where token = $1";
+statements! {
+    const FINISH = "
+        update punctual.claim
+        set finished_at = $2, ending = 'settled', open = '[]'
+        where token = $1
+    ";
+
+    const KEEP_OPEN = "
+        update punctual.claim
+        set open = $2
+        where token = $1
+    ";
+}
 
 async fn apply(
     tx: &mut Tx,

@@ -14,6 +14,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::base::outcome::PutOutcome;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -178,36 +179,38 @@ macro_rules! subscription_columns {
 }
 macro_rules! states {
     ($rest:literal) => {
-        concat!(
-            "select ",
-            lane_columns!(),
-            ", ",
-            lane_counts!(),
-            ", ",
-            subscription_columns!(),
-            " from punctual.subscription s join punctual.lane l on l.id = s.lane_id ",
-            $rest
-        )
+        concat! {"
+            select ", lane_columns!(), ", ", lane_counts!(), ", ", subscription_columns!(), "
+            from punctual.subscription s
+            join punctual.lane l on l.id = s.lane_id ", $rest}
     };
 }
 /// Columns of a lane and its counts.
 const STATE_COLUMNS: usize = 15;
 
-const ONE: &str = states!("where s.tenant_id = $1 and s.topic = $4 and s.name = $5");
-const LIST: &str = states!(
-    "where s.tenant_id = $1 and ($4::text is null or s.topic = $4) and (s.topic, s.name) > ($5, $6) \
-     order by s.topic, s.name limit $7"
-);
-const BY_NAME: &str = concat!(
-    "select ",
-    subscription_columns!(),
-    " from punctual.subscription s where s.tenant_id = $1 and s.topic = $2 and s.name = $3"
-);
-const BY_LANE: &str = concat!(
-    "select ",
-    subscription_columns!(),
-    " from punctual.subscription s where s.lane_id = any($1::int[])"
-);
+statements! {
+    const ONE = states!("where s.tenant_id = $1 and s.topic = $4 and s.name = $5");
+
+    const LIST = states!("
+        where s.tenant_id = $1
+            and ($4::text is null or s.topic = $4)
+            and (s.topic, s.name) > ($5, $6)
+        order by s.topic, s.name
+        limit $7
+    ");
+
+    const BY_NAME = "
+        select ", subscription_columns!(), "
+        from punctual.subscription s
+        where s.tenant_id = $1 and s.topic = $2 and s.name = $3
+    ";
+
+    const BY_LANE = "
+        select ", subscription_columns!(), "
+        from punctual.subscription s
+        where s.lane_id = any($1::int[])
+    ";
+}
 
 fn read(row: &Row, at: usize) -> Result<Subscription> {
     let json = |text: &str| serde_json::from_str(text).map_err(|e| Error::Database(e.into()));
@@ -286,20 +289,42 @@ async fn lane(tx: &mut Tx, of: &Definition, now: Timestamp) -> Result<LaneId> {
     row.ok_or_else(gone)?.int(0).map(LaneId)
 }
 
-const ADD_LANE: &str = "insert into punctual.lane (tenant_id, topic, subscription, declared, created_at) \
-    values ($1, $2, $3, 1, $4) on conflict do nothing";
-const LANE: &str = "select id from punctual.lane where tenant_id = $1 and topic = $2 \
-        and subscription = $3 and purpose = 'dispatch'";
-/// Touches no row if it is the same.
-const UPSERT: &str = "insert into punctual.subscription as s \
-        (tenant_id, topic, name, lane_id, target, handler, filter, enabled, created_at, updated_at) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) on conflict (tenant_id, topic, name) do update \
-    set target = excluded.target, handler = excluded.handler, filter = excluded.filter, \
-        enabled = excluded.enabled, updated_at = excluded.updated_at \
-    where (s.target, coalesce(s.filter, ''), s.enabled) \
-        <> (excluded.target, coalesce(excluded.filter, ''), excluded.enabled)";
-const SET_RETRY: &str = "update punctual.lane set max_attempts = $2::int, backoff = $3::text where id = $1 \
-    and (coalesce(max_attempts, 0), coalesce(backoff, '')) <> (coalesce($2::int, 0), coalesce($3::text, ''))";
+statements! {
+    const ADD_LANE = "
+        insert into punctual.lane (tenant_id, topic, subscription, declared, created_at)
+        values ($1, $2, $3, 1, $4)
+        on conflict do nothing
+    ";
+
+    const LANE = "
+        select id
+        from punctual.lane
+        where tenant_id = $1 and topic = $2 and subscription = $3 and purpose = 'dispatch'
+    ";
+
+    /// Touches no row if it is the same.
+    const UPSERT = "
+        insert into punctual.subscription as s (
+            tenant_id, topic, name, lane_id, target, handler, filter, enabled, created_at, updated_at
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+        on conflict (tenant_id, topic, name)
+        do update set target = excluded.target, handler = excluded.handler, filter = excluded.filter,
+            enabled = excluded.enabled, updated_at = excluded.updated_at
+        where (s.target, coalesce(s.filter, ''), s.enabled) <> (
+            excluded.target, coalesce(excluded.filter, ''), excluded.enabled
+        )
+    ";
+
+    const SET_RETRY = "
+        update punctual.lane
+        set max_attempts = $2::int, backoff = $3::text
+        where id = $1
+            and (
+                coalesce(max_attempts, 0), coalesce(backoff, '')
+            ) <> (coalesce($2::int, 0), coalesce($3::text, ''))
+    ";
+}
 
 async fn delete(tx: &mut Tx, tenant: Tenant, topic: &str, name: &str) -> Result<SubscriptionRemainder> {
     let known = tx.first(BY_NAME, params![tenant.id(), topic, name]).await?;
@@ -321,14 +346,24 @@ fn not_found(topic: &str, name: &str) -> Error {
     Error::NotFound(format!("there is no subscription `{topic}/{name}`"))
 }
 
-const DELETE: &str = "delete from punctual.subscription \
-    where tenant_id = $1 and topic = $2 and name = $3 returning lane_id";
+statements! {
+    const DELETE = "
+        delete from punctual.subscription
+        where tenant_id = $1 and topic = $2 and name = $3
+        returning lane_id
+    ";
 
-/// The lane of the flows is not a subscription, but the engine's own.
-const ORPHANED: &str = "select l.id from punctual.lane l \
-    where l.purpose = 'dispatch' and l.subscription not in ('', '/flows') \
-        and not exists (select 1 from punctual.subscription s where s.lane_id = l.id) \
-        and exists (select 1 from punctual.work w where w.lane_id = l.id) order by l.id";
+    /// The lane of the flows is not a subscription, but the engine's own.
+    const ORPHANED = "
+        select l.id
+        from punctual.lane l
+        where l.purpose = 'dispatch'
+            and l.subscription not in ('', '/flows')
+            and not exists (select 1 from punctual.subscription s where s.lane_id = l.id)
+            and exists (select 1 from punctual.work w where w.lane_id = l.id)
+        order by l.id
+    ";
+}
 
 async fn drop_orphaned(tx: &mut Tx, lane: LaneId) -> Result<usize> {
     let Some(row) = tx.first(TOPIC_OF, params![lane.0]).await? else { return Ok(0) };
@@ -352,10 +387,30 @@ async fn drop_orphaned(tx: &mut Tx, lane: LaneId) -> Result<usize> {
 
 /// Items that one transaction drops.
 const DROP_MAX: i64 = 1_000;
-const TOPIC_OF: &str = "select tenant_id, topic from punctual.lane \
-    where id = $1 and purpose = 'dispatch' and subscription not in ('', '/flows')";
-const IS_SERVED: &str = "select 1 from punctual.subscription where lane_id = $1";
-const DROP: &str = "delete from punctual.work where lane_id = $1 and (due_at, message_id) in ( \
-        select w.due_at, w.message_id from punctual.work w where w.lane_id = $1 \
-        order by w.due_at, w.message_id limit $2 for update skip locked) \
-    returning message_id, key";
+statements! {
+    const TOPIC_OF = "
+        select tenant_id, topic
+        from punctual.lane
+        where id = $1 and purpose = 'dispatch' and subscription not in ('', '/flows')
+    ";
+
+    const IS_SERVED = "
+        select 1
+        from punctual.subscription
+        where lane_id = $1
+    ";
+
+    const DROP = "
+        delete from punctual.work
+        where lane_id = $1
+            and (due_at, message_id) in (
+                select w.due_at, w.message_id
+                from punctual.work w
+                where w.lane_id = $1
+                order by w.due_at, w.message_id
+                limit $2
+                for update skip locked
+            )
+        returning message_id, key
+    ";
+}

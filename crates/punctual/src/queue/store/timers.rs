@@ -15,6 +15,7 @@ use crate::base::id::MessageId;
 use crate::base::limits;
 use crate::base::name::check_name;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -30,9 +31,18 @@ use std::collections::{HashMap, HashSet};
 /// when it was written. Its work stands there until an attempt names another time.
 macro_rules! own_due {
     () => {
-        "coalesce((select c.due_at from punctual.timer_change c where m.due_at is not null \
-            and c.tenant_id = m.tenant_id and c.message_id = m.id order by c.id desc limit 1), \
-            m.due_at, m.created_at)"
+        "
+        coalesce(
+            (
+                select c.due_at
+                from punctual.timer_change c
+                where m.due_at is not null and c.tenant_id = m.tenant_id and c.message_id = m.id
+                order by c.id desc
+                limit 1
+            ),
+            m.due_at, m.created_at
+        )
+        "
     };
 }
 pub(crate) use own_due;
@@ -173,46 +183,80 @@ async fn list(tx: &mut Tx, wanted: &TimerListRequest) -> Result<Vec<Timer>> {
 /// Timers as they were given, and those that were changed since: two walks in due order.
 macro_rules! list_where {
     ($story:literal) => {
-        concat!(
-            "select s.due_at, s.changed_at, s.cancelled, ",
-            message_columns!(),
-            " from ( \
-            select * from (select m.id, m.due_at, null::bigint as changed_at, 0 as cancelled \
-                from punctual.message m \
-                where $10 = 1 and m.tenant_id = $1 and m.due_at is not null \
-                    and (m.due_at, m.id) > ($2, $3) and m.due_at >= $7 and m.due_at < $8 \
-                    and ($4::text is null or m.topic = $4) and ($5::text is null or m.key = $5) and ",
-            $story,
-            " and not exists (select 1 from punctual.timer_change c \
-                        where c.tenant_id = m.tenant_id and c.message_id = m.id) \
-                order by m.due_at, m.id limit $9) given \
-            union all \
-            select * from (select m.id, c.due_at, c.at, c.cancelled \
-                from punctual.timer_change c join punctual.message m on m.id = c.message_id \
-                where c.tenant_id = $1 and (c.due_at, c.message_id) > ($2, $3) \
-                    and c.due_at >= $7 and c.due_at < $8 and ($11 = 2 or c.cancelled = $11) \
-                    and ($4::text is null or m.topic = $4) and ($5::text is null or m.key = $5) and ",
-            $story,
-            " and not exists (select 1 from punctual.timer_change d where d.tenant_id = c.tenant_id \
-                        and d.message_id = c.message_id and d.id > c.id) \
-                order by c.due_at, c.message_id limit $9) changed) s \
-            join punctual.message m on m.id = s.id order by s.due_at, s.id limit $9"
-        )
+        concat! {"
+            select s.due_at, s.changed_at, s.cancelled, ", message_columns!(), "
+            from (
+                select *
+                from (
+                    select m.id, m.due_at, null::bigint as changed_at, 0 as cancelled
+                    from punctual.message m
+                    where $10 = 1
+                        and m.tenant_id = $1
+                        and m.due_at is not null
+                        and (m.due_at, m.id) > ($2, $3)
+                        and m.due_at >= $7
+                        and m.due_at < $8
+                        and ($4::text is null or m.topic = $4)
+                        and ($5::text is null or m.key = $5)
+                        and ", $story, "
+                        and not exists (
+                            select 1
+                            from punctual.timer_change c
+                            where c.tenant_id = m.tenant_id and c.message_id = m.id
+                        )
+                    order by m.due_at, m.id
+                    limit $9
+                ) given
+                union all
+                select *
+                from (
+                    select m.id, c.due_at, c.at, c.cancelled
+                    from punctual.timer_change c
+                    join punctual.message m on m.id = c.message_id
+                    where c.tenant_id = $1
+                        and (c.due_at, c.message_id) > ($2, $3)
+                        and c.due_at >= $7
+                        and c.due_at < $8
+                        and ($11 = 2 or c.cancelled = $11)
+                        and ($4::text is null or m.topic = $4)
+                        and ($5::text is null or m.key = $5)
+                        and ", $story, "
+                        and not exists (
+                            select 1
+                            from punctual.timer_change d
+                            where d.tenant_id = c.tenant_id
+                                and d.message_id = c.message_id
+                                and d.id > c.id
+                        )
+                    order by c.due_at, c.message_id
+                    limit $9
+                ) changed
+            ) s
+            join punctual.message m on m.id = s.id
+            order by s.due_at, s.id
+            limit $9
+        "}
     };
 }
 
-const LIST: &str = list_where!("$6::text is null");
-const LIST_OF_STORY: &str = list_where!("m.correlation_id = $6::text");
+statements! {
+    const LIST = list_where!("$6::text is null");
 
-const ONE: &str = concat!(
-    "select coalesce(c.due_at, m.due_at), c.at, coalesce(c.cancelled, 0), ",
-    message_columns!(),
-    " from punctual.message m left join punctual.timer_change c \
-        on c.tenant_id = m.tenant_id and c.message_id = m.id and c.id = ( \
-            select max(d.id) from punctual.timer_change d \
-            where d.tenant_id = m.tenant_id and d.message_id = m.id) \
-      where m.tenant_id = $1 and m.id = $2 and m.due_at is not null"
-);
+    const LIST_OF_STORY = list_where!("m.correlation_id = $6::text");
+
+    const ONE = "
+        select coalesce(c.due_at, m.due_at), c.at, coalesce(c.cancelled, 0), ", message_columns!(), "
+        from punctual.message m
+        left join punctual.timer_change c on c.tenant_id = m.tenant_id
+            and c.message_id = m.id
+            and c.id = (
+                select max(d.id)
+                from punctual.timer_change d
+                where d.tenant_id = m.tenant_id and d.message_id = m.id
+            )
+        where m.tenant_id = $1 and m.id = $2 and m.due_at is not null
+    ";
+}
 
 /// Makes timers of rows, and looks up how far those have come that have fired.
 async fn timers(tx: &mut Tx, tenant: Tenant, rows: Vec<Row>) -> Result<Vec<Timer>> {
@@ -259,16 +303,22 @@ async fn progress(tx: &mut Tx, tenant: Tenant, ids: &[i64]) -> Result<HashMap<i6
     Ok(all)
 }
 
-const PROGRESS: &str = concat!(
-    "select m.id, \
-        case when exists (select 1 from punctual.dead_letter d where d.message_id = m.id) \
-            then 1 else 0 end, \
-        case when exists (select 1 from punctual.attempt a where a.message_id = m.id) then 1 else 0 end, \
-        case when ",
-    something_waits!(),
-    " then 1 else 0 end \
-    from punctual.message m where m.tenant_id = $1 and m.id = any($2::bigint[])"
-);
+statements! {
+    const PROGRESS = "
+        select m.id,
+            case
+                when exists (select 1 from punctual.dead_letter d where d.message_id = m.id) then 1
+                else 0
+            end,
+            case
+                when exists (select 1 from punctual.attempt a where a.message_id = m.id) then 1
+                else 0
+            end,
+            case when ", something_waits!(), " then 1 else 0 end
+        from punctual.message m
+        where m.tenant_id = $1 and m.id = any($2::bigint[])
+    ";
+}
 
 /// Which of these messages are under an open claim. Open claims are few.
 pub(crate) async fn in_flight(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> {
@@ -280,5 +330,10 @@ pub(crate) async fn in_flight(tx: &mut Tx, ids: &[i64]) -> Result<HashSet<i64>> 
     Ok(all)
 }
 
-const OPEN_CLAIMS: &str = "select coalesce(open, items) from punctual.claim \
-    where finished_at is null and purpose = 'dispatch' and last_id >= $1 and first_id <= $2";
+statements! {
+    const OPEN_CLAIMS = "
+        select coalesce(open, items)
+        from punctual.claim
+        where finished_at is null and purpose = 'dispatch' and last_id >= $1 and first_id <= $2
+    ";
+}

@@ -7,6 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::FlowId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::Value;
 use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, EntryHook};
@@ -198,4 +199,9 @@ pub(crate) async fn forget_progress(tx: &mut Tx, entries: &[i64]) -> Result<()> 
     Ok(())
 }
 
-const FORGET_PROGRESS: &str = "delete from punctual.progress where entry_id = any($1::bigint[])";
+statements! {
+    const FORGET_PROGRESS = "
+        delete from punctual.progress
+        where entry_id = any($1::bigint[])
+    ";
+}

@@ -4,6 +4,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, FlowId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, Value, params};
@@ -158,18 +159,25 @@ async fn of_link(tx: &mut Tx, id: PublicId) -> Result<Option<(Entry, Map<String,
     let (high, low) = id.to_halves();
     let Some(mut row) = tx.first(BY_PUBLIC_ID, params![high, low]).await? else { return Ok(None) };
     let entry = read_entry(&mut row)?;
-    let kept =
-        tx.first("select answers from punctual.progress where entry_id = $1", params![entry.id.0]).await?;
+    let kept = tx.first(PROGRESS, params![entry.id.0]).await?;
     let progress = kept.map(|row| row.text(0)).transpose()?;
     let progress = progress.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     Ok(Some((entry, progress)))
 }
 
-const BY_PUBLIC_ID: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null"
-);
+statements! {
+    const PROGRESS = "
+        select answers
+        from punctual.progress
+        where entry_id = $1
+    ";
+
+    const BY_PUBLIC_ID = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null
+    ";
+}
 
 async fn removed(tx: &mut Tx, tenant: Tenant, flow: FlowId) -> Result<RemovedEntries> {
     let row = tx.first(REMOVED, params![tenant.id(), flow.0]).await?;
@@ -178,11 +186,19 @@ async fn removed(tx: &mut Tx, tenant: Tenant, flow: FlowId) -> Result<RemovedEnt
     Ok(RemovedEntries { entries: count(0)?, answers: count(1)? })
 }
 
-const REMOVED: &str = "select removed_entries, removed_answers from punctual.flow \
-    where tenant_id = $1 and id = $2";
+statements! {
+    const REMOVED = "
+        select removed_entries, removed_answers
+        from punctual.flow
+        where tenant_id = $1 and id = $2
+    ";
 
-const LISTENERS: &str = "select entry_id, message_id, told from punctual.response \
-    where entry_id = any($1::bigint[]) and tenant_id = $2";
+    const LISTENERS = "
+        select entry_id, message_id, told
+        from punctual.response
+        where entry_id = any($1::bigint[]) and tenant_id = $2
+    ";
+}
 
 fn read_listeners(row: &Row) -> Result<(EntryId, ResponseListeners)> {
     let (subscribers, unknown) = serde_json::from_str(&row.text(2)?).unwrap_or_default();
@@ -217,24 +233,34 @@ async fn responses(tx: &mut Tx, sql: &'static str, request: &ResponseRequest) ->
 
 macro_rules! select_responses {
     () => {
-        "select r.entry_id, e.public_high, e.public_low, r.number, r.trigger_id, r.answers, r.completed_at \
-        from punctual.response r join punctual.entry e on e.id = r.entry_id and e.deleted_at is null \
-        where r.tenant_id = $1 and r.flow_id = $2 \
-            and ($6::bigint is null or r.number = $6) and ($7::text is null or r.trigger_id = $7) \
-            and ($8::bigint is null or e.created_at >= $8) and ($9::bigint is null or e.created_at < $9) "
+        "
+        select r.entry_id, e.public_high, e.public_low, r.number, r.trigger_id, r.answers,
+            r.completed_at
+        from punctual.response r
+        join punctual.entry e on e.id = r.entry_id and e.deleted_at is null
+        where r.tenant_id = $1
+            and r.flow_id = $2
+            and ($6::bigint is null or r.number = $6)
+            and ($7::text is null or r.trigger_id = $7)
+            and ($8::bigint is null or e.created_at >= $8)
+            and ($9::bigint is null or e.created_at < $9)
+        "
     };
 }
 
-const RESPONSES: &str = concat!(
-    select_responses!(),
-    "and r.completed_at >= $3 and (r.completed_at > $3 or r.entry_id > $4) \
-     order by r.completed_at, r.entry_id limit $5"
-);
-const NEWEST_RESPONSES: &str = concat!(
-    select_responses!(),
-    "and r.completed_at <= $3 and (r.completed_at < $3 or r.entry_id <= $4) \
-     order by r.completed_at desc, r.entry_id desc limit $5"
-);
+statements! {
+    const RESPONSES = select_responses!(), "
+            and r.completed_at >= $3 and (r.completed_at > $3 or r.entry_id > $4)
+        order by r.completed_at, r.entry_id
+        limit $5
+    ";
+
+    const NEWEST_RESPONSES = select_responses!(), "
+            and r.completed_at <= $3 and (r.completed_at < $3 or r.entry_id <= $4)
+        order by r.completed_at desc, r.entry_id desc
+        limit $5
+    ";
+}
 
 fn read_response(row: &Row) -> Result<Response> {
     let public = PublicId::from_halves((row.int(1)?, row.int(2)?));
@@ -267,8 +293,17 @@ async fn counts(tx: &mut Tx, tenant: Tenant, flow: FlowId, filter: &ResultFilter
     Ok(counts)
 }
 
-const COUNTS: &str = "select e.status, count(*) from punctual.entry e \
-    where e.tenant_id = $1 and e.flow_id = $2 and e.deleted_at is null \
-        and ($3::bigint is null or e.number = $3) and ($4::text is null or e.trigger_id = $4) \
-        and ($5::bigint is null or e.created_at >= $5) and ($6::bigint is null or e.created_at < $6) \
-    group by e.status";
+statements! {
+    const COUNTS = "
+        select e.status, count(*)
+        from punctual.entry e
+        where e.tenant_id = $1
+            and e.flow_id = $2
+            and e.deleted_at is null
+            and ($3::bigint is null or e.number = $3)
+            and ($4::text is null or e.trigger_id = $4)
+            and ($5::bigint is null or e.created_at >= $5)
+            and ($6::bigint is null or e.created_at < $6)
+        group by e.status
+    ";
+}

@@ -8,6 +8,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{EntryId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
@@ -123,8 +124,13 @@ async fn opened(tx: &mut Tx, id: PublicId) -> Result<TransitionOutcome> {
     Ok(TransitionOutcome::Done(Box::new(entry)))
 }
 
-const OPENED: &str = "update punctual.entry \
-    set status = $2, opened_at = coalesce(opened_at, $3), version = version + 1 where id = $1";
+statements! {
+    const OPENED = "
+        update punctual.entry
+        set status = $2, opened_at = coalesce(opened_at, $3), version = version + 1
+        where id = $1
+    ";
+}
 
 async fn publish(tx: &mut Tx, entry: &Entry, moment: SurveyEvent) -> Result<()> {
     let Some(instance) = SurveyInstance::of(entry) else { return Ok(()) };
@@ -142,8 +148,14 @@ async fn keep(tx: &mut Tx, id: PublicId, answers: &Map<String, Json>) -> Result<
     Ok(true)
 }
 
-const KEEP: &str = "insert into punctual.progress (entry_id, answers, at) values ($1, $2, $3) \
-    on conflict (entry_id) do update set answers = excluded.answers, at = excluded.at";
+statements! {
+    const KEEP = "
+        insert into punctual.progress (entry_id, answers, at)
+        values ($1, $2, $3)
+        on conflict (entry_id)
+        do update set answers = excluded.answers, at = excluded.at
+    ";
+}
 
 async fn complete(tx: &mut Tx, answer: &SurveyAnswer) -> Result<TransitionOutcome> {
     let found = lock_by_public_id(tx, answer.public_id).await?;
@@ -187,8 +199,15 @@ async fn write_response(tx: &mut Tx, entry: &Entry, answer: &SurveyAnswer, now: 
     Ok(())
 }
 
-const RESPONSE: &str = "insert into punctual.response (entry_id, tenant_id, flow_id, number, trigger_id, \
-        answers, meta, completed_at, message_id, told) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+statements! {
+    const RESPONSE = "
+        insert into punctual.response (
+            entry_id, tenant_id, flow_id, number, trigger_id, answers, meta, completed_at, message_id,
+            told
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    ";
+}
 
 async fn stop_all(tx: &mut Tx, tenant: Tenant, kind: &str, stops: &[StopRequest]) -> Result<Vec<PublicId>> {
     let by_id: BTreeMap<PublicId, &StopRequest> = stops.iter().map(|stop| (stop.public_id, stop)).collect();

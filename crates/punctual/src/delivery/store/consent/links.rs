@@ -7,6 +7,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::random;
 use crate::base::sealing::{EncryptionKeys, StoredValue};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -134,11 +135,26 @@ fn read_secret(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-const KEEP_SECRET: &str =
-    "insert into punctual.secret (name, value, made_at) values ($1, $2, $3) on conflict do nothing";
-/// Another process may have sealed it meanwhile.
-const SEAL_SECRET: &str = "update punctual.secret set value = $3 where name = $1 and value = $2";
-const SECRET: &str = "select value from punctual.secret where name = $1";
+statements! {
+    const KEEP_SECRET = "
+        insert into punctual.secret (name, value, made_at)
+        values ($1, $2, $3)
+        on conflict do nothing
+    ";
+
+    /// Another process may have sealed it meanwhile.
+    const SEAL_SECRET = "
+        update punctual.secret
+        set value = $3
+        where name = $1 and value = $2
+    ";
+
+    const SECRET = "
+        select value
+        from punctual.secret
+        where name = $1
+    ";
+}
 
 fn scope(link: &UnsubscribeLink) -> ConsentScope {
     ConsentScope { channel: Some(link.channel.clone()), kind: link.kind.clone() }
@@ -189,12 +205,41 @@ async fn look(tx: &mut Tx, link: &UnsubscribeLink) -> Result<Option<LinkConsent>
     }))
 }
 
-/// A wider suppression covers what a link is about, a narrower one does not.
-const LOOK: &str = "select t.name, \
-        (select p.document from punctual.recipient_preference p \
-            where p.tenant_id = t.id and p.address = $2), \
-        case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \
-            and s.lifted_at is null and s.channel in ('', $3) and s.kind in ('', $4)) then 1 else 0 end, \
-        case when exists (select 1 from punctual.suppression s where s.tenant_id = t.id and s.address = $2 \
-            and s.lifted_at is null and s.channel = $3 and s.kind = $4 and s.reason = $5) then 1 else 0 end \
-    from punctual.tenant t where t.id = $1";
+statements! {
+    /// A wider suppression covers what a link is about, a narrower one does not.
+    const LOOK = "
+        select t.name,
+            (
+                select p.document
+                from punctual.recipient_preference p
+                where p.tenant_id = t.id and p.address = $2
+            ),
+            case
+                when exists (
+                    select 1
+                    from punctual.suppression s
+                    where s.tenant_id = t.id
+                        and s.address = $2
+                        and s.lifted_at is null
+                        and s.channel in ('', $3)
+                        and s.kind in ('', $4)
+                ) then 1
+                else 0
+            end,
+            case
+                when exists (
+                    select 1
+                    from punctual.suppression s
+                    where s.tenant_id = t.id
+                        and s.address = $2
+                        and s.lifted_at is null
+                        and s.channel = $3
+                        and s.kind = $4
+                        and s.reason = $5
+                ) then 1
+                else 0
+            end
+        from punctual.tenant t
+        where t.id = $1
+    ";
+}

@@ -4,6 +4,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::{Problems, Result};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -120,18 +121,35 @@ async fn put_settings(tx: &mut Tx, tenant: Tenant, text: &str, by: &str) -> Resu
     Ok((now, by.to_owned()))
 }
 
-const PUT_PREFERENCES: &str = "insert into punctual.recipient_preference \
-        (tenant_id, address, document, updated_at, updated_by) values ($1, $2, $3, $4, $5) \
-    on conflict (tenant_id, address) do update \
-        set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
-const PREFERENCES: &str = "select document, updated_at, updated_by from punctual.recipient_preference \
-    where tenant_id = $1 and address = $2";
-const PUT_SETTINGS: &str = "insert into punctual.tenant_setting \
-        (tenant_id, document, updated_at, updated_by) values ($1, $2, $3, $4) \
-    on conflict (tenant_id) do update \
-        set document = excluded.document, updated_at = excluded.updated_at, updated_by = excluded.updated_by";
-const SETTINGS: &str =
-    "select document, updated_at, updated_by from punctual.tenant_setting where tenant_id = $1";
+statements! {
+    const PUT_PREFERENCES = "
+        insert into punctual.recipient_preference (tenant_id, address, document, updated_at, updated_by)
+        values ($1, $2, $3, $4, $5)
+        on conflict (tenant_id, address)
+        do update set document = excluded.document, updated_at = excluded.updated_at,
+            updated_by = excluded.updated_by
+    ";
+
+    const PREFERENCES = "
+        select document, updated_at, updated_by
+        from punctual.recipient_preference
+        where tenant_id = $1 and address = $2
+    ";
+
+    const PUT_SETTINGS = "
+        insert into punctual.tenant_setting (tenant_id, document, updated_at, updated_by)
+        values ($1, $2, $3, $4)
+        on conflict (tenant_id)
+        do update set document = excluded.document, updated_at = excluded.updated_at,
+            updated_by = excluded.updated_by
+    ";
+
+    const SETTINGS = "
+        select document, updated_at, updated_by
+        from punctual.tenant_setting
+        where tenant_id = $1
+    ";
+}
 
 fn kept<T: Default>(row: &Row, read: fn(&Json, &mut Problems) -> Option<T>) -> Result<StoredDocument<T>> {
     Ok(StoredDocument {

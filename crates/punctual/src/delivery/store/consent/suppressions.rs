@@ -7,6 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Problems, Result};
 use crate::base::id::SuppressionId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -134,40 +135,53 @@ macro_rules! columns {
 /// Those that a filter names: address, channel, kind and reason from `$2` on.
 macro_rules! named {
     () => {
-        "tenant_id = $1 and ($2::text is null or address = $2) and ($3::text is null or channel = $3) \
-         and ($4::text is null or kind = $4) and ($5::text is null or reason = $5)"
+        "
+        tenant_id = $1
+            and ($2::text is null or address = $2)
+            and ($3::text is null or channel = $3)
+            and ($4::text is null or kind = $4)
+            and ($5::text is null or reason = $5)
+        "
     };
 }
 
-const INSERT: &str = concat!(
-    "insert into punctual.suppression (tenant_id, address, channel, kind, reason, since, made_by, told_at) \
-     values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing returning ",
-    columns!()
-);
-/// One statement, so that a suppression that is lifted meanwhile is made anew instead of being renewed.
-const RENEW: &str = concat!(
-    "update punctual.suppression set told_at = case when told_at < $5 then $5 else told_at end \
-     where tenant_id = $1 and address = $2 and channel = $3 and kind = $4 and lifted_at is null returning ",
-    columns!()
-);
-const LIFT: &str = concat!(
-    "update punctual.suppression set lifted_at = $6, lifted_by = $7 where ",
-    named!(),
-    " and lifted_at is null and ($8::bigint is null or told_at < $8) returning ",
-    columns!()
-);
-const LIST: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.suppression where ",
-    named!(),
-    " and id > $6 and ($7 = 1 or lifted_at is null) order by id limit $8"
-);
-const OF_ADDRESS: &str = concat!(
-    "select ",
-    columns!(),
-    " from punctual.suppression where tenant_id = $1 and address = $2 and lifted_at is null order by id"
-);
+statements! {
+    const INSERT = "
+        insert into punctual.suppression (
+            tenant_id, address, channel, kind, reason, since, made_by, told_at
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8)
+        on conflict do nothing
+        returning ", columns!();
+
+    /// One statement, so that a suppression that is lifted meanwhile is made anew instead of being renewed.
+    const RENEW = "
+        update punctual.suppression
+        set told_at = case when told_at < $5 then $5 else told_at end
+        where tenant_id = $1 and address = $2 and channel = $3 and kind = $4 and lifted_at is null
+        returning ", columns!();
+
+    const LIFT = "
+        update punctual.suppression
+        set lifted_at = $6, lifted_by = $7
+        where ", named!(), " and lifted_at is null and ($8::bigint is null or told_at < $8)
+        returning ", columns!();
+
+    const LIST = "
+        select ", columns!(), "
+        from punctual.suppression
+        where ", named!(), " and id > $6 and ($7 = 1 or lifted_at is null)
+        order by id
+        limit $8
+    ";
+
+    const OF_ADDRESS = "
+        select ", columns!(), "
+        from punctual.suppression
+        where tenant_id = $1 and address = $2 and lifted_at is null
+        order by id
+    ";
+}
 
 pub(crate) async fn suppress(
     tx: &mut Tx,

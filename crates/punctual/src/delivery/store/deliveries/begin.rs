@@ -17,6 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{DeliveryId, EntryId, LaneId, MessageId, Token};
 use crate::base::limits::CLAIM_ITEMS_MAX;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::delivery::rules::delivery::DeliveryStatus;
@@ -74,10 +75,18 @@ async fn free_lanes(tx: &mut Tx, lanes: &[i64], now: Timestamp) -> Result<BTreeS
     rows.iter().map(|row| row.int(0)).collect()
 }
 
-/// One step into the index for each lane; asked otherwise, all work would be read.
-const FREE_LANES: &str = "select l.id from punctual.lane l where l.id = any($1::bigint[]) and l.paused = 0 \
-    and coalesce((select min(w.due_at) from punctual.work w where w.lane_id = l.id), $2::bigint + 1) \
-        > $2::bigint";
+statements! {
+    /// One step into the index for each lane; asked otherwise, all work would be read.
+    const FREE_LANES = "
+        select l.id
+        from punctual.lane l
+        where l.id = any($1::bigint[])
+            and l.paused = 0
+            and coalesce(
+                (select min(w.due_at) from punctual.work w where w.lane_id = l.id), $2::bigint + 1
+            ) > $2::bigint
+    ";
+}
 
 /// Writes them, and answers those whose keys were new.
 pub(crate) async fn insert(

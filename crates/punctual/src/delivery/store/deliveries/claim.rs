@@ -19,10 +19,11 @@ use crate::base::reason_class::reason_class;
 use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::dialect::Dialect;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::RecipientIdentity;
+use crate::delivery::rules::delivery::{RecipientIdentity, delivery_status};
 use crate::delivery::rules::send_terms::SendTerms;
 use crate::delivery::store::deliveries::begin::{delivery_claim, hold_claims, note_keyed};
 use crate::delivery::store::deliveries::delivery::{
@@ -85,8 +86,13 @@ async fn kept_recipients(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashMap<Deli
     kept.collect()
 }
 
-const KEPT_RECIPIENTS: &str =
-    "select id, recipient, recipient_ref from punctual.delivery where id = any($1::bigint[])";
+statements! {
+    const KEPT_RECIPIENTS = "
+        select id, recipient, recipient_ref
+        from punctual.delivery
+        where id = any($1::bigint[])
+    ";
+}
 
 async fn claim(
     tx: &mut Tx,
@@ -161,8 +167,16 @@ fn untaken_row(item: &ClaimItem, due_at: Timestamp) -> Vec<Value<'_>> {
 /// work by that.
 pub(crate) async fn move_due(tx: &mut Tx, due: &[(DeliveryId, Timestamp)]) -> Result<()> {
     let rows: Vec<Vec<Value<'_>>> = due.iter().map(|(id, at)| vec![id.0.into(), (*at).into()]).collect();
-    tx.each("update punctual.delivery set due_at = $2 where id = $1 and status = 0", &rows).await?;
+    tx.each(MOVE_DUE, &rows).await?;
     Ok(())
+}
+
+statements! {
+    const MOVE_DUE = "
+        update punctual.delivery
+        set due_at = $2
+        where id = $1 and status = ", delivery_status!(Pending), "
+    ";
 }
 
 /// Lets deliveries of a lost claim that were never begun wait again, as if they had not been claimed.
@@ -177,20 +191,33 @@ pub(crate) async fn give_back(tx: &mut Tx, items: &[ClaimItem], now: Timestamp) 
     Ok(())
 }
 
-const DUE_TIMES: &str =
-    "select id, due_at from punctual.delivery where id = any($1::bigint[]) and status = 0";
+statements! {
+    const DUE_TIMES = "
+        select id, due_at
+        from punctual.delivery
+        where id = any($1::bigint[]) and status = ", delivery_status!(Pending), "
+    ";
 
-const PENDING_LOCKED: &str = concat!(
-    "select ",
-    delivery_columns!(),
-    " from punctual.delivery d where d.id = any($1::bigint[]) and d.status = 0 and d.held = 0 \
-      for update skip locked"
-);
-/// A planted bug: the claim does not check whether the delivery is still to be sent.
-const ANY: &str =
-    concat!("select ", delivery_columns!(), " from punctual.delivery d where d.id = any($1::bigint[])");
-const PENDING_IDS: &str = "select d.id from punctual.delivery d \
-    where d.id = any($1::bigint[]) and d.status = 0 and d.held = 0";
+    const PENDING_LOCKED = "
+        select ", delivery_columns!(), "
+        from punctual.delivery d
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), " and d.held = 0
+        for update skip locked
+    ";
+
+    /// A planted bug: the claim does not check whether the delivery is still to be sent.
+    const ANY = "
+        select ", delivery_columns!(), "
+        from punctual.delivery d
+        where d.id = any($1::bigint[])
+    ";
+
+    const PENDING_IDS = "
+        select d.id
+        from punctual.delivery d
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), " and d.held = 0
+    ";
+}
 
 /// The error of a try that was never settled.
 pub(crate) const LOST: &str =
@@ -227,16 +254,27 @@ async fn count_unknown(tx: &mut Tx, due: &mut [DueDelivery]) -> Result<()> {
     Ok(())
 }
 
-const UNKNOWN: &str = "select d.id, \
-        sum(case when a.outcome = 'unknown' and a.tried > d.tried_before then 1 else 0 end) \
-    from punctual.delivery d \
-    join punctual.delivery_attempt a on a.delivery_id = d.id \
-    where d.id = any($1::bigint[]) and a.outcome in ('unknown', 'timeout') group by d.id";
-const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
-        (delivery_id, tried, at, outcome, error, reason_class) \
-    values ($1, $2, $3, 'unknown', $4, $5) on conflict do nothing";
-const WAS_LOST: &str = "select 1 from punctual.delivery_attempt \
-    where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3";
+statements! {
+    const UNKNOWN = "
+        select d.id, sum(case when a.outcome = 'unknown' and a.tried > d.tried_before then 1 else 0 end)
+        from punctual.delivery d
+        join punctual.delivery_attempt a on a.delivery_id = d.id
+        where d.id = any($1::bigint[]) and a.outcome in ('unknown', 'timeout')
+        group by d.id
+    ";
+
+    const NOTE_LOST = "
+        insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error, reason_class)
+        values ($1, $2, $3, 'unknown', $4, $5)
+        on conflict do nothing
+    ";
+
+    const WAS_LOST = "
+        select 1
+        from punctual.delivery_attempt
+        where delivery_id = $1 and tried = $2 and outcome = 'unknown' and error = $3
+    ";
+}
 
 /// Deliveries that wait, by their ids, locked. Their entries must be locked.
 pub(crate) async fn lock_waiting(tx: &mut Tx, ids: &[i64]) -> Result<Vec<Delivery>> {
@@ -255,17 +293,29 @@ pub(crate) async fn given_ids(
 }
 
 macro_rules! with_kind {
-    ($condition:literal) => {
-        concat!(
-            "select ",
-            delivery_columns!(),
-            ", e.kind from punctual.delivery d join punctual.entry e on e.id = d.entry_id where ",
-            $condition
-        )
+    () => {
+        concat! {"
+        select ", delivery_columns!(), ", e.kind
+        from punctual.delivery d
+        join punctual.entry e on e.id = d.entry_id
+        "}
     };
 }
-const WAITING: &str = with_kind!("d.id = any($1::bigint[]) and d.status = 0 order by d.id for update of d");
-const GIVEN_IDS: &str = with_kind!(
-    "d.provider_id is not null and d.channel = any($2::text[]) and d.id in ( \
-        select a.delivery_id from punctual.delivery_attempt a where a.provider_id = any($1::text[]))"
-);
+
+statements! {
+    const WAITING = with_kind!(), "
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
+        order by d.id
+        for update of d
+    ";
+
+    const GIVEN_IDS = with_kind!(), "
+        where d.provider_id is not null
+            and d.channel = any($2::text[])
+            and d.id in (
+                select a.delivery_id
+                from punctual.delivery_attempt a
+                where a.provider_id = any($1::text[])
+            )
+    ";
+}

@@ -46,8 +46,10 @@ pub struct Delivery {
 /// The columns that [`read_delivery`] reads, from a table called `d`.
 macro_rules! delivery_columns {
     () => {
-        "d.id, d.tenant_id, d.entry_id, d.idempotency_key, d.channel, d.address, d.part, d.template_id, \
-         d.tried_before, d.due_at, d.send, d.template_version"
+        "
+        d.id, d.tenant_id, d.entry_id, d.idempotency_key, d.channel, d.address, d.part, d.template_id,
+        d.tried_before, d.due_at, d.send, d.template_version
+        "
     };
 }
 pub(crate) use delivery_columns;

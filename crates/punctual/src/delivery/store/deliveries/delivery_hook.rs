@@ -9,12 +9,14 @@ use crate::base::component::Component;
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
 use crate::base::reason_class::reason_class;
+use crate::database::statement::statements;
 use crate::database::tx::{Tx, TxFuture};
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::claim::{LOST, give_back, lock_waiting, move_due};
 use crate::delivery::store::deliveries::delivery::{DueDelivery, SettledDelivery};
 use crate::delivery::store::deliveries::settle::write_outcomes;
 use crate::delivery::store::entries::end::{lock_entries_of, skip_not_begun};
+use crate::flow::rules::entry::entry_status;
 use crate::queue::rules::claim::ClaimItem;
 use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHook};
 use crate::queue::store::waiting_work::add_work;
@@ -88,10 +90,15 @@ async fn note_lost(tx: &mut Tx, items: &[&ClaimItem], now: Timestamp) -> Result<
     Ok(())
 }
 
-const NOTE_LOST: &str = "insert into punctual.delivery_attempt \
-        (delivery_id, tried, at, outcome, error, reason_class) \
-    select d.id, d.tried_before + $2, $3, 'unknown', $4, $5 from punctual.delivery d where d.id = $1 \
-    on conflict do nothing";
+statements! {
+    const NOTE_LOST = "
+        insert into punctual.delivery_attempt (delivery_id, tried, at, outcome, error, reason_class)
+        select d.id, d.tried_before + $2, $3, 'unknown', $4, $5
+        from punctual.delivery d
+        where d.id = $1
+        on conflict do nothing
+    ";
+}
 
 async fn write_reaped(tx: &mut Tx, settled: &SettledItems<'_>) -> Result<()> {
     let (mut due, mut not_begun): (Vec<(DeliveryId, Timestamp)>, Vec<ClaimItem>) = Default::default();
@@ -139,9 +146,15 @@ async fn give_up(tx: &mut Tx, items: &[(&ClaimItem, &str)], settled: &SettledIte
     Ok(())
 }
 
-/// At the time of the send that was lost: a transaction that holds or ends the entry finds its work by that.
-const ADVANCE: &str = concat!(
-    add_work!(),
-    "select e.id, e.lane_id, e.due_at from punctual.entry e \
-     where e.id = any($1::bigint[]) and e.status < 3 and e.due_at is not null and e.lane_id is not null"
-);
+statements! {
+    /// At the time of the send that was lost: a transaction that holds or ends the entry finds its work by
+    /// that.
+    const ADVANCE = add_work!(), "
+        select e.id, e.lane_id, e.due_at
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+            and e.status < ", entry_status!(Completed), "
+            and e.due_at is not null
+            and e.lane_id is not null
+    ";
+}

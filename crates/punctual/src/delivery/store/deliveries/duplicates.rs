@@ -8,12 +8,14 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::delivery::rules::delivery::DeliveryStatus;
 use crate::delivery::store::deliveries::NO_RECIPIENT;
 use crate::delivery::store::deliveries::key::{KeyHolder, key_holders};
 use crate::delivery::store::deliveries::new_deliveries::{NewDelivery, WrittenDeliveries};
+use crate::flow::rules::entry::entry_status;
 use std::collections::BTreeMap;
 
 /// Why nothing was sent: the same message had been before.
@@ -105,8 +107,13 @@ pub(crate) async fn end_empty(
     Ok(())
 }
 
-const SHORT: &str = "update punctual.entry set open = $2, \
-        status = case when $2 = 0 then 5 else status end, reason = case when $2 = 0 then $3 else reason end, \
-        error = case when $2 = 0 then $4 else error end, \
-        ended_at = case when $2 = 0 then $5 else ended_at end \
-    where id = $1";
+statements! {
+    const SHORT = "
+        update punctual.entry
+        set open = $2, status = case when $2 = 0 then ", entry_status!(Cancelled), " else status end,
+            reason = case when $2 = 0 then $3 else reason end,
+            error = case when $2 = 0 then $4 else error end,
+            ended_at = case when $2 = 0 then $5 else ended_at end
+        where id = $1
+    ";
+}

@@ -3,9 +3,11 @@
 use crate::base::error::Result;
 use crate::base::id::DeliveryId;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::Value;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::entries::end::stops_sends;
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::claims::open_items;
@@ -35,9 +37,20 @@ async fn stopped(tx: &mut Tx, ids: &[DeliveryId]) -> Result<HashSet<DeliveryId>>
     Ok(stopped)
 }
 
-const STANDINGS: &str = "select d.id, e.status, e.kind, \
-        case when d.status <> 0 or e.held_at is not null or e.deleted_at is not null then 1 else 0 end \
-    from punctual.delivery d join punctual.entry e on e.id = d.entry_id where d.id = any($1::bigint[])";
+statements! {
+    const STANDINGS = "
+        select d.id, e.status, e.kind,
+            case
+                when d.status <> ", delivery_status!(Pending), "
+                    or e.held_at is not null
+                    or e.deleted_at is not null then 1
+                else 0
+            end
+        from punctual.delivery d
+        join punctual.entry e on e.id = d.entry_id
+        where d.id = any($1::bigint[])
+    ";
+}
 
 /// The numbers of deliveries that are in an open claim, in order; never more than all senders have in hand.
 pub(crate) async fn deliveries_in_flight(tx: &mut Tx) -> Result<Vec<i64>> {

@@ -9,9 +9,10 @@ use crate::base::id::DeliveryId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::rules::delivery::{DeliveryStatus, delivery_status};
 use crate::delivery::store::deliveries::delivery::read_status;
 use crate::flow::store::entries::key::{KeyDigestHalf, key_of_text};
 use std::collections::HashMap;
@@ -53,26 +54,33 @@ pub(crate) async fn key_holders(
 }
 
 macro_rules! holder {
-    ($from:literal) => {
-        concat!(
-            $from,
-            " join punctual.delivery_key k on k.tenant_id = w.tenant_id and k.key_high = w.high \
-                and k.key_low = w.low \
-             left join punctual.delivery d on d.id = k.delivery_id \
-             left join punctual.delivery r on $1 = 1 and r.id = d.replaced_by and r.status <> 4"
-        )
+    ($wanted:literal) => {
+        concat! {"
+            select w.place, coalesce(r.id, k.delivery_id), d.entry_id, coalesce(r.status, d.status)
+            from (
+                ", $wanted, "
+            ) w
+            join punctual.delivery_key k on k.tenant_id = w.tenant_id
+                and k.key_high = w.high
+                and k.key_low = w.low
+            left join punctual.delivery d on d.id = k.delivery_id
+            left join punctual.delivery r on $1 = 1
+                and r.id = d.replaced_by
+                and r.status <> ", delivery_status!(Skipped), "
+        "}
     };
 }
-const HOLDERS_AT_ONCE: &str = holder!(
-    "select w.place, coalesce(r.id, k.delivery_id), d.entry_id, coalesce(r.status, d.status) \
-     from (select unnest($2::bigint[]) place, unnest($3::int[]) tenant_id, unnest($4::bigint[]) high, \
-        unnest($5::bigint[]) low) w"
-);
-const HOLDER: &str = holder!(
-    "select w.place, coalesce(r.id, k.delivery_id), d.entry_id, coalesce(r.status, d.status) \
-     from (select $2 as place, $3 as tenant_id, $4 as high, $5 as low) w"
-);
-const _: () = assert!(DeliveryStatus::Skipped as i64 == 4);
+
+statements! {
+    const HOLDERS_AT_ONCE for Postgres = holder!("
+                select unnest($2::bigint[]) place, unnest($3::int[]) tenant_id,
+                    unnest($4::bigint[]) high, unnest($5::bigint[]) low
+    ");
+
+    const HOLDER for Sqlite = holder!("
+                select $2 as place, $3 as tenant_id, $4 as high, $5 as low
+    ");
+}
 
 /// Gives back the keys of deliveries that are not sent.
 pub(crate) async fn free_keys(tx: &mut Tx, keys: &[(Tenant, &str, DeliveryId)]) -> Result<()> {
@@ -87,21 +95,37 @@ pub(crate) async fn free_keys(tx: &mut Tx, keys: &[(Tenant, &str, DeliveryId)]) 
     Ok(())
 }
 
-const FREE_AT_ONCE: &str = "delete from punctual.delivery_key k \
-    using (select unnest($1::int[]) tenant_id, unnest($2::bigint[]) high, unnest($3::bigint[]) low, \
-        unnest($4::bigint[]) delivery_id) x \
-    where k.key_high = x.high and k.key_low = x.low and k.tenant_id = x.tenant_id \
-        and k.delivery_id = x.delivery_id";
-const FREE: &str = "delete from punctual.delivery_key \
-    where key_high = $2 and key_low = $3 and tenant_id = $1 and delivery_id = $4";
+statements! {
+    const FREE_AT_ONCE for Postgres = "
+        delete from punctual.delivery_key k
+        using (
+            select unnest($1::int[]) tenant_id, unnest($2::bigint[]) high, unnest($3::bigint[]) low,
+                unnest($4::bigint[]) delivery_id
+        ) x
+        where k.key_high = x.high
+            and k.key_low = x.low
+            and k.tenant_id = x.tenant_id
+            and k.delivery_id = x.delivery_id
+    ";
+
+    const FREE = "
+        delete from punctual.delivery_key
+        where key_high = $2 and key_low = $3 and tenant_id = $1 and delivery_id = $4
+    ";
+}
 
 /// Which of these deliveries have a try that went out or may have.
 pub(crate) async fn may_have_gone_out(tx: &mut Tx, ids: &[i64]) -> Result<Vec<i64>> {
     tx.query(GONE_OUT, &[Value::Ints(ids)]).await?.iter().map(|row| row.int(0)).collect()
 }
 
-const GONE_OUT: &str = "select distinct delivery_id from punctual.delivery_attempt \
-    where delivery_id = any($1::bigint[]) and outcome in ('sent', 'unknown', 'timeout')";
+statements! {
+    const GONE_OUT = "
+        select distinct delivery_id
+        from punctual.delivery_attempt
+        where delivery_id = any($1::bigint[]) and outcome in ('sent', 'unknown', 'timeout')
+    ";
+}
 
 /// Drops keys that are past their time and whose deliveries are gone, as many as fit into a step; returns how
 /// many.
@@ -111,6 +135,15 @@ pub(crate) async fn prune_keys(tx: &mut Tx, now: Timestamp) -> Result<usize> {
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }
 
-const DROP_OLD: &str = "delete from punctual.delivery_key where (key_high, key_low, tenant_id) in ( \
-    select k.key_high, k.key_low, k.tenant_id from punctual.delivery_key k where k.made_at < $1 \
-        and not exists (select 1 from punctual.delivery d where d.id = k.delivery_id) limit $2)";
+statements! {
+    const DROP_OLD = "
+        delete from punctual.delivery_key
+        where (key_high, key_low, tenant_id) in (
+            select k.key_high, k.key_low, k.tenant_id
+            from punctual.delivery_key k
+            where k.made_at < $1
+                and not exists (select 1 from punctual.delivery d where d.id = k.delivery_id)
+            limit $2
+        )
+    ";
+}

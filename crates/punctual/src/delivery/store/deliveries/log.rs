@@ -7,6 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId, TemplateId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, Value, params};
@@ -238,8 +239,13 @@ impl Store {
     }
 }
 
-const OWN_ENTRIES: &str =
-    "select e.id from punctual.entry e where e.tenant_id = $1 and e.id = any($2::bigint[])";
+statements! {
+    const OWN_ENTRIES = "
+        select e.id
+        from punctual.entry e
+        where e.tenant_id = $1 and e.id = any($2::bigint[])
+    ";
+}
 
 fn lines_of(deliveries: &[LoggedDelivery]) -> Vec<DeliveryLine> {
     let mut lines: Vec<DeliveryLine> = deliveries.iter().flat_map(LoggedDelivery::lines).collect();
@@ -302,43 +308,52 @@ async fn list(
 
 macro_rules! logged {
     ($condition:literal) => {
-        concat!(
-            "select d.id, d.entry_id, d.channel, d.address, d.template_id, d.template_version, \
-                d.idempotency_key, d.status, d.error, d.provider_id, d.created_at, d.due_at, d.sent_at, \
-                d.replaced_by, n.event_kind, n.entity_type, n.entity_id, n.correlation_id, n.triggered_by, \
-                d.recipient, d.recipient_ref, n.kind, n.public_high, n.public_low, d.send, \
-                case when n.request_id is null then 0 else 1 end \
-            from punctual.delivery d join punctual.entry n on n.id = d.entry_id where ",
-            $condition
-        )
+        concat! {"
+            select d.id, d.entry_id, d.channel, d.address, d.template_id, d.template_version,
+                d.idempotency_key, d.status, d.error, d.provider_id, d.created_at, d.due_at, d.sent_at,
+                d.replaced_by, n.event_kind, n.entity_type, n.entity_id, n.correlation_id,
+                n.triggered_by, d.recipient, d.recipient_ref, n.kind, n.public_high, n.public_low,
+                d.send, case when n.request_id is null then 0 else 1 end
+            from punctual.delivery d
+            join punctual.entry n on n.id = d.entry_id
+            where ", $condition}
     };
 }
 macro_rules! page {
     ($condition:literal) => {
-        concat!(
-            logged!("d.tenant_id = $1 and d.id < $2 and "),
-            $condition,
-            " and ((($4::text is null or lower(n.entity_type) = lower($4)) \
-                and ($5::text is null or n.entity_id = $5)) or n.id = $19) \
-              and ($6 = 1 or d.address = any($7::text[])) \
-              and ($8::bigint is null or d.status = $8) \
-              and ($9::bigint is null or ($9 = 1) = (d.id = any($10::bigint[]))) \
-              and ($11 = 1 or d.channel = any($12::text[])) \
-              and ($13::bigint is null or d.created_at >= $13) \
-              and ($14::bigint is null or d.created_at < $14) and ($15::text is null or n.kind = $15) \
-              and ($16 = 1 or d.entry_id = any($17::bigint[])) \
-              and ($18::text is null or n.correlation_id = $18) order by d.id desc limit $3"
-        )
+        concat! {logged!("d.tenant_id = $1 and d.id < $2 and "), " ", $condition, "
+                and (
+                    (
+                        ($4::text is null or lower(n.entity_type) = lower($4))
+                            and ($5::text is null or n.entity_id = $5)
+                    )
+                        or n.id = $19
+                )
+                and ($6 = 1 or d.address = any($7::text[]))
+                and ($8::bigint is null or d.status = $8)
+                and ($9::bigint is null or ($9 = 1) = (d.id = any($10::bigint[])))
+                and ($11 = 1 or d.channel = any($12::text[]))
+                and ($13::bigint is null or d.created_at >= $13)
+                and ($14::bigint is null or d.created_at < $14)
+                and ($15::text is null or n.kind = $15)
+                and ($16 = 1 or d.entry_id = any($17::bigint[]))
+                and ($18::text is null or n.correlation_id = $18)
+            order by d.id desc
+            limit $3
+        "}
     };
 }
-const ALL: &str = page!("1 = 1");
-const BY_ENTRY: &str = page!("d.entry_id = any($17::bigint[])");
-const BY_ENTITY: &str = page!("n.entity_id = $5");
-const BY_INSTANCE: &str = page!("(n.entity_id = $5 or n.id = $19)");
-const BY_CORRELATION: &str = page!("n.correlation_id = $18");
-const BY_ADDRESS: &str = page!("d.address = any($7::text[])");
-const ONE: &str = logged!("d.tenant_id = $1 and d.id = $2");
-const OF_ENTRIES: &str = logged!("d.entry_id = any($1::bigint[]) order by d.id");
+
+statements! {
+    const ALL = page!("1 = 1");
+    const BY_ENTRY = page!("d.entry_id = any($17::bigint[])");
+    const BY_ENTITY = page!("n.entity_id = $5");
+    const BY_INSTANCE = page!("(n.entity_id = $5 or n.id = $19)");
+    const BY_CORRELATION = page!("n.correlation_id = $18");
+    const BY_ADDRESS = page!("d.address = any($7::text[])");
+    const ONE = logged!("d.tenant_id = $1 and d.id = $2");
+    const OF_ENTRIES = logged!("d.entry_id = any($1::bigint[]) order by d.id");
+}
 
 /// The keys of channels that a name means: a key, or a kind of channels. Each has a send lane.
 pub(crate) async fn channels_named(tx: &mut Tx, tenant: Tenant, named: &str) -> Result<Vec<String>> {
@@ -348,7 +363,13 @@ pub(crate) async fn channels_named(tx: &mut Tx, tenant: Tenant, named: &str) -> 
     Ok(keys)
 }
 
-const CHANNELS: &str = "select distinct topic from punctual.lane where tenant_id = $1 and purpose = 'send'";
+statements! {
+    const CHANNELS = "
+        select distinct topic
+        from punctual.lane
+        where tenant_id = $1 and purpose = 'send'
+    ";
+}
 
 /// The deliveries of entries, in order, by entry.
 pub(crate) async fn deliveries_of(
@@ -385,8 +406,14 @@ async fn with_tries(tx: &mut Tx, rows: &[Row], flying: &[i64], answers: bool) ->
     Ok(all)
 }
 
-const RECEIPTS: &str = "select delivery_id, at, status, said, error from punctual.receipt \
-    where delivery_id = any($1::bigint[]) order by delivery_id, id";
+statements! {
+    const RECEIPTS = "
+        select delivery_id, at, status, said, error
+        from punctual.receipt
+        where delivery_id = any($1::bigint[])
+        order by delivery_id, id
+    ";
+}
 
 fn read_receipt(row: &Row) -> Result<LoggedReceipt> {
     Ok(LoggedReceipt {
@@ -397,9 +424,15 @@ fn read_receipt(row: &Row) -> Result<LoggedReceipt> {
     })
 }
 
-const TRIES: &str = "select delivery_id, tried, at, outcome, error, provider_id, \
-        case when $2 = 1 then answer end, warnings, provider, reason \
-    from punctual.delivery_attempt where delivery_id = any($1::bigint[]) order by delivery_id, tried";
+statements! {
+    const TRIES = "
+        select delivery_id, tried, at, outcome, error, provider_id, case when $2 = 1 then answer end,
+            warnings, provider, reason
+        from punctual.delivery_attempt
+        where delivery_id = any($1::bigint[])
+        order by delivery_id, tried
+    ";
+}
 
 /// Number 0 is not a try, but the reason why there was none yet; -1 is the reason why there was none at all.
 fn add_try(of: &mut LoggedDelivery, row: &Row) -> Result<()> {

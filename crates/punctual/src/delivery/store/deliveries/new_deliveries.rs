@@ -6,14 +6,15 @@ use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value, params};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::flow::rules::entry::EntryKind;
 use crate::flow::store::entries::key::{KeyDigestHalf, key_of_text};
 use crate::queue::rules::purpose::Purpose;
 use crate::queue::store::queues::own_lane;
-use crate::queue::store::waiting_work::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{ADD_WORK_ROW, add_work};
 use std::collections::{HashMap, HashSet};
 
 /// A delivery to be written.
@@ -152,7 +153,7 @@ async fn insert_rows(
     }
     let due = vec![now.as_micros(); work.len()];
     let work = [Column::Ints(work), Column::Ints(lanes), Column::Ints(due)];
-    tx.in_columns(("", add_work_row!()), &[], &work).await?;
+    tx.in_columns(("", ADD_WORK_ROW), &[], &work).await?;
     Ok(written)
 }
 
@@ -223,79 +224,124 @@ fn columns_of<'a>(rows: &[&'a NewDelivery<'_>], ids: &[i64]) -> Vec<Column<'a>> 
 /// The columns of a delivery, behind the time that is both its creation and its due time.
 macro_rules! new_columns {
     () => {
-        "(created_at, due_at, tenant_id, entry_id, idempotency_key, lane_id, channel, address, part, \
-            template_id, template_version, status, error, held, recipient, recipient_ref, send, id) "
+        "
+        (
+            created_at, due_at, tenant_id, entry_id, idempotency_key, lane_id, channel, address, part,
+            template_id, template_version, status, error, held, recipient, recipient_ref, send, id
+        )
+        "
     };
 }
 /// Ids are drawn first, so that keys can name them. Keys are inserted in one order, so that two transactions
 /// never wait for each other in a circle.
 macro_rules! insert_at_once {
-    ($known:literal, $admitted:literal) => {
-        concat!(
-            "with x as materialized (select nextval('punctual.delivery_id_seq') id, \
-                unnest($2::int[]) tenant_id, unnest($3::bigint[]) entry_id, unnest($4::text[]) key, \
-                unnest($5::int[]) lane_id, unnest($6::text[]) channel, unnest($7::text[]) address, \
-                unnest($8::int[]) part, unnest($9::bigint[]) template_id, unnest($10::int[]) version, \
-                unnest($11::int[]) status, unnest($12::text[]) error, unnest($13::int[]) held, \
-                unnest($14::text[]) recipient, unnest($15::text[]) recipient_ref, unnest($16::int[]) send, \
-                unnest($17::bigint[]) high, unnest($18::bigint[]) low), \
-             k as (insert into punctual.delivery_key (tenant_id, key_high, key_low, delivery_id, made_at) \
-                select tenant_id, high, low, id, $1::bigint from x where status <> 4 order by high, low",
-            $known,
-            "), \
-             made as (insert into punctual.delivery ",
-            new_columns!(),
-            "select $1::bigint, $1::bigint, tenant_id, entry_id, key, lane_id, channel, address, part, \
-                template_id, version, status, error, held, recipient, recipient_ref, send, id \
-             from x",
-            $admitted,
-            " returning id, idempotency_key, lane_id, status, entry_id, held)"
-        )
+    ($known:literal, $admitted:expr) => {
+        concat! {"
+            with x as materialized (
+                select nextval('punctual.delivery_id_seq') id, unnest($2::int[]) tenant_id,
+                    unnest($3::bigint[]) entry_id, unnest($4::text[]) key, unnest($5::int[]) lane_id,
+                    unnest($6::text[]) channel, unnest($7::text[]) address, unnest($8::int[]) part,
+                    unnest($9::bigint[]) template_id, unnest($10::int[]) version,
+                    unnest($11::int[]) status, unnest($12::text[]) error, unnest($13::int[]) held,
+                    unnest($14::text[]) recipient, unnest($15::text[]) recipient_ref,
+                    unnest($16::int[]) send, unnest($17::bigint[]) high, unnest($18::bigint[]) low
+            ),
+            k as (
+                insert into punctual.delivery_key (tenant_id, key_high, key_low, delivery_id, made_at)
+                select tenant_id, high, low, id, $1::bigint
+                from x
+                where status <> ", delivery_status!(Skipped), "
+                order by high, low ", $known, "
+            ),
+            made as (
+                insert into punctual.delivery ", new_columns!(), "
+                select $1::bigint, $1::bigint, tenant_id, entry_id, key, lane_id, channel, address,
+                    part, template_id, version, status, error, held, recipient, recipient_ref, send, id
+                from x ", $admitted, "
+                returning id, idempotency_key, lane_id, status, entry_id, held
+            )
+        "}
     };
 }
 /// Those whose keys are new.
 macro_rules! insert_admitted {
     () => {
         insert_at_once!(
-            " on conflict do nothing returning delivery_id",
-            " where status = 4 or id in (select delivery_id from k)"
+            "
+                on conflict do nothing
+                returning delivery_id
+            ",
+            concat! {"
+                where status = ", delivery_status!(Skipped), "
+                    or id in (select delivery_id from k)
+            "}
         )
     };
 }
 macro_rules! with_work {
     ($answer:literal) => {
-        concat!(
-            insert_admitted!(),
-            ", waiting as (",
-            add_work!(),
-            "select id, lane_id, $1::bigint from made where status = 0 and held = 0) select ",
-            $answer,
-            " from made"
-        )
+        concat! {insert_admitted!(), ",
+            waiting as (
+                ", add_work!(), "
+                select id, lane_id, $1::bigint
+                from made
+                where status = ", delivery_status!(Pending), " and held = 0
+            )
+            select ", $answer, "
+            from made
+        "}
     };
 }
-const WITH_WORK: &str = with_work!("id, idempotency_key, lane_id, status, entry_id");
-const COUNTED: &str = with_work!("count(*)");
+
+statements! {
+    const WITH_WORK for Postgres = with_work!("id, idempotency_key, lane_id, status, entry_id");
+
+    const COUNTED for Postgres = with_work!("count(*)");
+}
 macro_rules! begun_answer {
     () => {
-        " select array_agg(id), array_agg(entry_id) from made"
+        "
+        select array_agg(id), array_agg(entry_id)
+        from made
+        "
     };
 }
-const WITHOUT_WORK: &str = concat!(insert_admitted!(), begun_answer!());
-/// With keys that are all new; the transaction is tried again if one is not. An insert that bears with known
-/// keys costs more for every row.
-const NEW_WITHOUT_WORK: &str = concat!(insert_at_once!("", ""), begun_answer!());
-const BY_ID: &str = "select id, idempotency_key, lane_id, status, entry_id \
-    from punctual.delivery where id = any($1::bigint[])";
-const OF_ENTRIES: &str = "select id, idempotency_key, lane_id, status, entry_id \
-    from punctual.delivery where entry_id = any($1::bigint[])";
-const INSERT_KEY: &str = "insert into punctual.delivery_key \
-    (made_at, tenant_id, key_high, key_low, delivery_id) \
-    values ($1, $2, $3, $4, $5) on conflict do nothing returning delivery_id";
-const INSERT_DELIVERY: &str = concat!(
-    "insert into punctual.delivery ",
-    new_columns!(),
-    "values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
-     returning id, idempotency_key, lane_id, status, entry_id, held"
-);
-const LAST_ID: &str = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'punctual.delivery'";
+
+statements! {
+    const WITHOUT_WORK for Postgres = insert_admitted!(), " ", begun_answer!();
+
+    /// With keys that are all new; the transaction is tried again if one is not. An insert that bears with
+    /// known keys costs more for every row.
+    const NEW_WITHOUT_WORK for Postgres = insert_at_once!("", ""), " ", begun_answer!();
+
+    const BY_ID = "
+        select id, idempotency_key, lane_id, status, entry_id
+        from punctual.delivery
+        where id = any($1::bigint[])
+    ";
+
+    const OF_ENTRIES = "
+        select id, idempotency_key, lane_id, status, entry_id
+        from punctual.delivery
+        where entry_id = any($1::bigint[])
+    ";
+
+    const INSERT_KEY = "
+        insert into punctual.delivery_key (made_at, tenant_id, key_high, key_low, delivery_id)
+        values ($1, $2, $3, $4, $5)
+        on conflict do nothing
+        returning delivery_id
+    ";
+
+    const INSERT_DELIVERY = "
+        insert into punctual.delivery ", new_columns!(), "
+        values ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+        returning id, idempotency_key, lane_id, status, entry_id, held
+    ";
+
+    const LAST_ID for Sqlite = "
+        select coalesce(max(seq), 0)
+        from sqlite_sequence
+        where name = 'punctual.delivery'
+    ";
+}

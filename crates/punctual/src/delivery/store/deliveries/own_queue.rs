@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::LaneId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::queue::rules::message::Message;
@@ -56,28 +57,68 @@ pub(crate) async fn leave(tx: &mut Tx, passed: &[&Message]) -> Result<()> {
     Ok(())
 }
 
-/// The own lane of a topic that only the flows have a route to.
-const UNROUTED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
-    and l.subscription = '' and l.purpose = 'dispatch' and not exists (select 1 from punctual.route r \
-        join punctual.lane o on o.id = r.lane_id \
-        where r.tenant_id = l.tenant_id and r.topic = l.topic and o.subscription <> '/flows')";
-/// An event that was written before the topic had notifications is there already.
-const LEFT_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
-    select x.id, $1::int, x.due_at, x.key \
-    from (select unnest($2::bigint[]) id, unnest($3::bigint[]) due_at, unnest($4::text[]) key) x \
-    where not exists (select 1 from punctual.work w \
-        where w.lane_id = $1::int and w.due_at = x.due_at and w.message_id = x.id)";
-const LEFT: &str = "insert into punctual.work (message_id, lane_id, due_at, key) select $2, $1, $3, $4 \
-    where not exists (select 1 from punctual.work w \
-        where w.lane_id = $1 and w.due_at = $3 and w.message_id = $2)";
+statements! {
+    /// The own lane of a topic that only the flows have a route to.
+    const UNROUTED = "
+        select l.id
+        from punctual.lane l
+        where l.tenant_id = $1
+            and l.topic = $2
+            and l.subscription = ''
+            and l.purpose = 'dispatch'
+            and not exists (
+                select 1
+                from punctual.route r
+                join punctual.lane o on o.id = r.lane_id
+                where r.tenant_id = l.tenant_id and r.topic = l.topic and o.subscription <> '/flows'
+            )
+    ";
 
-/// The least of an index is found at once; whether there is any row might be sought in the whole table.
-const UNDECLARED: &str = "select l.id from punctual.lane l where l.tenant_id = $1 and l.topic = $2 \
-    and l.subscription = '' and l.purpose = 'dispatch' and l.declared = 0 \
-    and (select min(w.due_at) from punctual.work w where w.lane_id = l.id) is not null \
-    and not exists (select 1 from punctual.handled_topic h where h.topic = l.topic)";
-const UNCLAIMED_AT_ONCE: &str = "delete from punctual.work w \
-    using unnest($2::bigint[], $3::bigint[]) x (due_at, message_id) \
-    where w.lane_id = $1 and w.due_at = x.due_at and w.message_id = x.message_id returning w.message_id";
-const UNCLAIMED: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
-    returning message_id";
+    /// An event that was written before the topic had notifications is there already.
+    const LEFT_AT_ONCE for Postgres = "
+        insert into punctual.work (message_id, lane_id, due_at, key)
+        select x.id, $1::int, x.due_at, x.key
+        from (select unnest($2::bigint[]) id, unnest($3::bigint[]) due_at, unnest($4::text[]) key) x
+        where not exists (
+            select 1
+            from punctual.work w
+            where w.lane_id = $1::int and w.due_at = x.due_at and w.message_id = x.id
+        )
+    ";
+
+    const LEFT = "
+        insert into punctual.work (message_id, lane_id, due_at, key)
+        select $2, $1, $3, $4
+        where not exists (
+            select 1
+            from punctual.work w
+            where w.lane_id = $1 and w.due_at = $3 and w.message_id = $2
+        )
+    ";
+
+    /// The least of an index is found at once; whether there is any row might be sought in the whole table.
+    const UNDECLARED = "
+        select l.id
+        from punctual.lane l
+        where l.tenant_id = $1
+            and l.topic = $2
+            and l.subscription = ''
+            and l.purpose = 'dispatch'
+            and l.declared = 0
+            and (select min(w.due_at) from punctual.work w where w.lane_id = l.id) is not null
+            and not exists (select 1 from punctual.handled_topic h where h.topic = l.topic)
+    ";
+
+    const UNCLAIMED_AT_ONCE for Postgres = "
+        delete from punctual.work w
+        using unnest($2::bigint[], $3::bigint[]) x (due_at, message_id)
+        where w.lane_id = $1 and w.due_at = x.due_at and w.message_id = x.message_id
+        returning w.message_id
+    ";
+
+    const UNCLAIMED = "
+        delete from punctual.work
+        where lane_id = $1 and due_at = $2 and message_id = $3
+        returning message_id
+    ";
+}

@@ -1,6 +1,7 @@
 //! Deliveries leave with their entries, and their tries and receipts with them. Their keys stay for longer.
 
 use crate::base::error::Result;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 
@@ -12,8 +13,19 @@ pub(crate) async fn prune_deliveries(tx: &mut Tx, entries: &[i64]) -> Result<()>
     Ok(())
 }
 
-const DROP_RECEIPTS: &str = "delete from punctual.receipt where delivery_id in ( \
-    select d.id from punctual.delivery d where d.entry_id = any($1::bigint[]))";
-const DROP_ATTEMPTS: &str = "delete from punctual.delivery_attempt where delivery_id in ( \
-    select d.id from punctual.delivery d where d.entry_id = any($1::bigint[]))";
-const DROP_DELIVERIES: &str = "delete from punctual.delivery where entry_id = any($1::bigint[])";
+statements! {
+    const DROP_RECEIPTS = "
+        delete from punctual.receipt
+        where delivery_id in (select d.id from punctual.delivery d where d.entry_id = any($1::bigint[]))
+    ";
+
+    const DROP_ATTEMPTS = "
+        delete from punctual.delivery_attempt
+        where delivery_id in (select d.id from punctual.delivery d where d.entry_id = any($1::bigint[]))
+    ";
+
+    const DROP_DELIVERIES = "
+        delete from punctual.delivery
+        where entry_id = any($1::bigint[])
+    ";
+}

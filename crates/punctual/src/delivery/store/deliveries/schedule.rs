@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
@@ -103,7 +104,13 @@ async fn schedule(
     with_deliveries(tx, entries).await
 }
 
-const ENTRIES_OF: &str = "select distinct entry_id from punctual.delivery where id = any($1::bigint[])";
+statements! {
+    const ENTRIES_OF = "
+        select distinct entry_id
+        from punctual.delivery
+        where id = any($1::bigint[])
+    ";
+}
 
 async fn with_deliveries(tx: &mut Tx, entries: Vec<Entry>) -> Result<Vec<ScheduledEntry>> {
     let ids: Vec<i64> = entries.iter().map(|entry| entry.id.0).collect();
@@ -162,19 +169,35 @@ async fn latest(
 
 macro_rules! latest {
     ($condition:literal) => {
-        concat!(
-            "select n.message_id, n.entity_type from punctual.entry n \
-             where n.tenant_id = $1 and n.kind = 'notification' and lower(n.entity_type) = lower($2) \
-                and n.entity_id = $3",
-            $condition,
-            " order by n.message_id desc limit 1"
-        )
+        concat! {"
+            select n.message_id, n.entity_type
+            from punctual.entry n
+            where n.tenant_id = $1
+                and n.kind = 'notification'
+                and lower(n.entity_type) = lower($2)
+                and n.entity_id = $3 ", $condition, "
+            order by n.message_id desc
+            limit 1
+        "}
     };
 }
-const LATEST: &str = latest!("");
-const LATEST_OF: &str = latest!(" and n.event_kind = any($4::text[])");
-/// Messages have no index by entity, which would cost every one of them; so only the newest are looked at.
-const LATEST_UNTOLD: &str = "select m.id, m.entity_type from punctual.message m \
-    where m.id > (select coalesce(max(id), 0) from punctual.message) - $5 \
-        and m.tenant_id = $1 and lower(m.entity_type) = lower($2) and m.entity_id = $3 \
-        and m.kind = any($4::text[]) order by m.id desc limit 1";
+
+statements! {
+    const LATEST = latest!("");
+
+    const LATEST_OF = latest!(" and n.event_kind = any($4::text[])");
+
+    /// Messages have no index by entity, which would cost every one of them; so only the newest are looked
+    /// at.
+    const LATEST_UNTOLD = "
+        select m.id, m.entity_type
+        from punctual.message m
+        where m.id > (select coalesce(max(id), 0) from punctual.message) - $5
+            and m.tenant_id = $1
+            and lower(m.entity_type) = lower($2)
+            and m.entity_id = $3
+            and m.kind = any($4::text[])
+        order by m.id desc
+        limit 1
+    ";
+}

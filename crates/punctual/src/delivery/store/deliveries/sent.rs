@@ -6,8 +6,10 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::deliveries::settle;
 use std::collections::HashSet;
@@ -55,33 +57,56 @@ pub(crate) async fn write(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestam
 
 macro_rules! sent_at_once {
     ($known:literal) => {
-        concat!(
-            "with x as materialized ( \
-                select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id, \
-                    unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::text[]) provider, \
-                    unnest($8::int[]) tries), \
-             told as ( \
-                insert into punctual.delivery_attempt (at, delivery_id, tried, outcome, provider_id, \
-                    answer, warnings, provider) \
-                select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings, x.provider \
-                from x",
-            $known,
-            "), \
-             sent as ( \
-                update punctual.delivery d set status = 1, error = null, provider_id = x.provider_id, \
-                    tries = x.tries, due_at = null, sent_at = $1::bigint, version = d.version + 1 \
-                from x where d.id = x.id and d.status = 0 returning d.id) \
-             select array_agg(id) from sent"
-        )
+        concat! {"
+            with x as materialized (
+                select unnest($2::bigint[]) id, unnest($3::int[]) tried, unnest($4::text[]) provider_id,
+                    unnest($5::text[]) answer, unnest($6::text[]) warnings, unnest($7::text[]) provider,
+                    unnest($8::int[]) tries
+            ),
+            told as (
+                insert into punctual.delivery_attempt (
+                    at, delivery_id, tried, outcome, provider_id, answer, warnings, provider
+                )
+                select $1::bigint, x.id, x.tried, 'sent', x.provider_id, x.answer, x.warnings,
+                    x.provider
+                from x ", $known, "
+            ),
+            sent as (
+                update punctual.delivery d
+                set status = ", delivery_status!(Sent), ", error = null,
+                    provider_id = x.provider_id, tries = x.tries,
+                    due_at = null, sent_at = $1::bigint, version = d.version + 1
+                from x
+                where d.id = x.id and d.status = ", delivery_status!(Pending), "
+                returning d.id
+            )
+            select array_agg(id)
+            from sent
+        "}
     };
 }
-/// The tries and the deliveries in one statement. Only a delivery that still waits is changed. A try of this
-/// number is not there yet; an insert that bears with one costs more for every row.
-const SENT_AT_ONCE: &str = sent_at_once!("");
-const SENT_AT_ONCE_AND_KNOWN: &str = sent_at_once!(" on conflict do nothing");
-const TRY: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, provider_id, answer, warnings, provider) \
-    values ($1, $2, $3, 'sent', $4, $5, $6, $7) on conflict do nothing";
-const SENT: &str = "update punctual.delivery set status = 1, error = null, provider_id = $4, \
-        tries = $8, due_at = null, sent_at = $1, version = version + 1 \
-    where id = $2 and status = 0 returning id";
+
+statements! {
+    /// The tries and the deliveries in one statement. Only a delivery that still waits is changed. A try of
+    /// this number is not there yet; an insert that bears with one costs more for every row.
+    const SENT_AT_ONCE for Postgres = sent_at_once!("");
+
+    const SENT_AT_ONCE_AND_KNOWN for Postgres = sent_at_once!(" on conflict do nothing");
+
+    const TRY = "
+        insert into punctual.delivery_attempt (
+            at, delivery_id, tried, outcome, provider_id, answer, warnings, provider
+        )
+        values ($1, $2, $3, 'sent', $4, $5, $6, $7)
+        on conflict do nothing
+    ";
+
+    const SENT for Sqlite = "
+        update punctual.delivery
+        set status = ", delivery_status!(Sent), ", error = null,
+            provider_id = $4, tries = $8, due_at = null, sent_at = $1,
+            version = version + 1
+        where id = $2 and status = ", delivery_status!(Pending), "
+        returning id
+    ";
+}

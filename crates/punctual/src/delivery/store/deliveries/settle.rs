@@ -10,10 +10,11 @@ use crate::base::reason_class::reason_class;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::crash_points::{CrashPoint, reach};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::delivery::store::deliveries::delivery::{
     Delivery, DeliveryOutcome, DeliverySettlement, SettledDelivery,
 };
@@ -162,14 +163,25 @@ async fn log_tries(tx: &mut Tx, ended: &[&SettledDelivery], now: Timestamp) -> R
     Ok(())
 }
 
-const TRIES_AT_ONCE: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, error, warnings, reason, provider, reason_class) \
-    select $1::bigint, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), unnest($5::text[]), \
-        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]) \
-    on conflict do nothing";
-const TRY: &str = "insert into punctual.delivery_attempt \
-        (at, delivery_id, tried, outcome, error, warnings, reason, provider, reason_class) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict do nothing";
+statements! {
+    const TRIES_AT_ONCE for Postgres = "
+        insert into punctual.delivery_attempt (
+            at, delivery_id, tried, outcome, error, warnings, reason, provider, reason_class
+        )
+        select $1::bigint, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]),
+            unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
+            unnest($9::text[])
+        on conflict do nothing
+    ";
+
+    const TRY = "
+        insert into punctual.delivery_attempt (
+            at, delivery_id, tried, outcome, error, warnings, reason, provider, reason_class
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        on conflict do nothing
+    ";
+}
 
 /// The doubts about a text, as a list in JSON.
 pub(crate) fn warnings(one: &SettledDelivery) -> Option<String> {
@@ -257,17 +269,30 @@ async fn update(
     rows.iter().map(|row| row.int(0)).collect()
 }
 
-/// Only a delivery that still waits: one that was ended meanwhile stays as it is.
-const UPDATE_AT_ONCE: &str = "update punctual.delivery d set status = x.status, error = x.error, \
-        tries = x.tries, due_at = x.due_at, channel = x.channel, lane_id = x.lane_id, \
-        address = x.address, tried_before = d.tried_before + x.anew, version = d.version + 1 \
-    from (select unnest($1::bigint[]) id, unnest($2::int[]) status, unnest($3::text[]) error, \
-        unnest($4::int[]) tries, unnest($5::bigint[]) due_at, unnest($6::text[]) channel, \
-        unnest($7::int[]) lane_id, unnest($8::text[]) address, unnest($9::int[]) anew) x \
-    where d.id = x.id and d.status = 0 returning d.id";
-const UPDATE: &str = "update punctual.delivery set status = $2, error = $3, tries = $4, due_at = $5, \
-        channel = $6, lane_id = $7, address = $8, tried_before = tried_before + $9, version = version + 1 \
-    where id = $1 and status = 0 returning id";
+statements! {
+    /// Only a delivery that still waits: one that was ended meanwhile stays as it is.
+    const UPDATE_AT_ONCE for Postgres = "
+        update punctual.delivery d
+        set status = x.status, error = x.error, tries = x.tries, due_at = x.due_at, channel = x.channel,
+            lane_id = x.lane_id, address = x.address, tried_before = d.tried_before + x.anew,
+            version = d.version + 1
+        from (
+            select unnest($1::bigint[]) id, unnest($2::int[]) status, unnest($3::text[]) error,
+                unnest($4::int[]) tries, unnest($5::bigint[]) due_at, unnest($6::text[]) channel,
+                unnest($7::int[]) lane_id, unnest($8::text[]) address, unnest($9::int[]) anew
+        ) x
+        where d.id = x.id and d.status = ", delivery_status!(Pending), "
+        returning d.id
+    ";
+
+    const UPDATE = "
+        update punctual.delivery
+        set status = $2, error = $3, tries = $4, due_at = $5, channel = $6, lane_id = $7, address = $8,
+            tried_before = tried_before + $9, version = version + 1
+        where id = $1 and status = ", delivery_status!(Pending), "
+        returning id
+    ";
+}
 
 /// Deliveries that are skipped give their keys back, unless a try may have gone out, also one before a
 /// replay.
@@ -393,7 +418,13 @@ async fn own_holder(tx: &mut Tx, row: &NewDelivery<'_>) -> Result<Option<i64>> {
     Ok(own.map(|one| one.id.0))
 }
 
-const REPLACED: &str = "update punctual.delivery set replaced_by = $2 where id = $1";
+statements! {
+    const REPLACED = "
+        update punctual.delivery
+        set replaced_by = $2
+        where id = $1
+    ";
+}
 
 /// Counts the outcomes for entries whose kind has no timetable: an entry with one counts with its step.
 async fn count(

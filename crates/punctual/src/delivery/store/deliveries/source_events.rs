@@ -2,6 +2,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::EntryId;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -44,8 +45,11 @@ async fn causes(tx: &mut Tx, notifications: &[EntryId]) -> Result<HashMap<EntryI
     Ok(causes)
 }
 
-const CAUSES: &str = concat!(
-    "select n.id, n.entity_type, n.entity_id, n.request_id, ",
-    message_columns!(),
-    " from punctual.entry n join punctual.message m on m.id = n.message_id where n.id = any($1::bigint[])"
-);
+statements! {
+    const CAUSES = "
+        select n.id, n.entity_type, n.entity_id, n.request_id, ", message_columns!(), "
+        from punctual.entry n
+        join punctual.message m on m.id = n.message_id
+        where n.id = any($1::bigint[])
+    ";
+}

@@ -10,9 +10,11 @@ use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::entries::end::cancel_all;
 use crate::delivery::store::entries::expire::await_expiry;
@@ -155,9 +157,19 @@ async fn hold(tx: &mut Tx, of: &Entry, request: &EntryActionRequest, now: Timest
     Ok(ActionEffect::Status(ON_HOLD))
 }
 
-const SET_HOLD: &str = "update punctual.entry set held_at = coalesce(held_at, $2), held_by = $3, \
-    hold_reason = $4, version = version + 1 where id = $1";
-const MARK_HELD: &str = "update punctual.delivery set held = $2 where entry_id = $1 and status = 0";
+statements! {
+    const SET_HOLD = "
+        update punctual.entry
+        set held_at = coalesce(held_at, $2), held_by = $3, hold_reason = $4, version = version + 1
+        where id = $1
+    ";
+
+    const MARK_HELD = "
+        update punctual.delivery
+        set held = $2
+        where entry_id = $1 and status = ", delivery_status!(Pending), "
+    ";
+}
 
 async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<ActionEffect> {
     if of.hold.is_none() {
@@ -184,10 +196,25 @@ async fn release(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<ActionEffect
     Ok(released)
 }
 
-const CLEAR_HOLD: &str = "update punctual.entry set held_at = null, held_by = null, hold_reason = null, \
-    version = version + 1 where id = $1";
-const PENDING: &str = "select 1 from punctual.delivery where entry_id = $1 and status = 0";
-const MOVE_ENTRY: &str = "update punctual.entry set due_at = $2 where id = $1";
+statements! {
+    const CLEAR_HOLD = "
+        update punctual.entry
+        set held_at = null, held_by = null, hold_reason = null, version = version + 1
+        where id = $1
+    ";
+
+    const PENDING = "
+        select 1
+        from punctual.delivery
+        where entry_id = $1 and status = ", delivery_status!(Pending), "
+    ";
+
+    const MOVE_ENTRY = "
+        update punctual.entry
+        set due_at = $2
+        where id = $1
+    ";
+}
 
 /// Deliveries that wait for their next try are tried now.
 async fn retry(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<ActionEffect> {
@@ -227,10 +254,20 @@ async fn resume(tx: &mut Tx, of: &Entry, now: Timestamp) -> Result<bool> {
     Ok(again > 0)
 }
 
-const RESUME: &str = "update punctual.entry set open = open + $2, \
-        failed = case when failed > $2 then failed - $2 else 0 end, reason = null, error = null, \
-        due_at = $3, version = version + 1 where id = $1";
-const MOVE_DELIVERY: &str = "update punctual.delivery set due_at = $2, version = version + 1 where id = $1";
+statements! {
+    const RESUME = "
+        update punctual.entry
+        set open = open + $2, failed = case when failed > $2 then failed - $2 else 0 end, reason = null,
+            error = null, due_at = $3, version = version + 1
+        where id = $1
+    ";
+
+    const MOVE_DELIVERY = "
+        update punctual.delivery
+        set due_at = $2, version = version + 1
+        where id = $1
+    ";
+}
 
 async fn cancel_by_person(tx: &mut Tx, of: &Entry, request: &EntryActionRequest) -> Result<ActionEffect> {
     if of.has_ended() && !of.kind.has_timetable() {
@@ -262,8 +299,13 @@ async fn delete(
     Ok(ActionEffect::Status(DELETED))
 }
 
-const DELETE: &str =
-    "update punctual.entry set deleted_at = $2, version = version + 1 where id = $1 and deleted_at is null";
+statements! {
+    const DELETE = "
+        update punctual.entry
+        set deleted_at = $2, version = version + 1
+        where id = $1 and deleted_at is null
+    ";
+}
 
 /// Ends an entry by a transition.
 async fn end(
@@ -302,8 +344,15 @@ async fn waiting(tx: &mut Tx, entry: EntryId) -> Result<Vec<WaitingDelivery>> {
     Ok(waiting)
 }
 
-const WAITING: &str = "select d.id, d.lane_id, d.due_at from punctual.delivery d \
-    where d.entry_id = $1 and d.status = 0 order by d.id for update of d";
+statements! {
+    const WAITING = "
+        select d.id, d.lane_id, d.due_at
+        from punctual.delivery d
+        where d.entry_id = $1 and d.status = ", delivery_status!(Pending), "
+        order by d.id
+        for update of d
+    ";
+}
 
 /// Lets a delivery wait again, with the attempts that its log says.
 async fn wait_again(tx: &mut Tx, waiting: &WaitingDelivery, due: Timestamp) -> Result<()> {
@@ -311,7 +360,19 @@ async fn wait_again(tx: &mut Tx, waiting: &WaitingDelivery, due: Timestamp) -> R
     Ok(())
 }
 
-const WAIT_AGAIN: &str = "insert into punctual.work (message_id, lane_id, due_at, attempts) \
-    select $1, $2, $3, coalesce((select max(a.tried) - min(d.tried_before) from punctual.delivery d \
-        join punctual.delivery_attempt a on a.delivery_id = d.id and a.tried > d.tried_before \
-        where d.id = $1), 0)";
+statements! {
+    const WAIT_AGAIN = "
+        insert into punctual.work (message_id, lane_id, due_at, attempts)
+        select $1, $2, $3,
+            coalesce(
+                (
+                    select max(a.tried) - min(d.tried_before)
+                    from punctual.delivery d
+                    join punctual.delivery_attempt a on a.delivery_id = d.id
+                        and a.tried > d.tried_before
+                    where d.id = $1
+                ),
+                0
+            )
+    ";
+}

@@ -20,6 +20,7 @@ use crate::base::id::LaneId;
 use crate::database::columns::Column;
 use crate::database::crash_points::{CrashPoint, reach};
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
@@ -185,19 +186,28 @@ async fn peek(tx: &mut Tx, takes: &[PeekQuota], due_work: &'static str) -> Resul
 
 macro_rules! due_work {
     ($locks:literal) => {
-        concat!(
-            "select message_id, due_at from punctual.work \
-             where lane_id = $1 and due_at >= $2 and due_at <= $3 \
-                and ((due_at, message_id) < ($6, $7) or (due_at, message_id) > ($8, $9)) \
-                and exists (select 1 from punctual.lane l \
-                    where l.id = $1 and l.paused = 0 and l.purpose = $5) \
-             order by due_at, message_id limit $4",
-            $locks
-        )
+        concat! {"
+            select message_id, due_at
+            from punctual.work
+            where lane_id = $1
+                and due_at >= $2
+                and due_at <= $3
+                and ((due_at, message_id) < ($6, $7) or (due_at, message_id) > ($8, $9))
+                and exists (
+                    select 1
+                    from punctual.lane l
+                    where l.id = $1 and l.paused = 0 and l.purpose = $5
+                )
+            order by due_at, message_id
+            limit $4 ", $locks}
     };
 }
-const DUE_WORK: &str = due_work!("");
-const DUE_WORK_BESIDE_OTHERS: &str = due_work!(" for update skip locked");
+
+statements! {
+    const DUE_WORK = due_work!("");
+
+    const DUE_WORK_BESIDE_OTHERS = due_work!(" for update skip locked");
+}
 
 async fn advance(tx: &mut Tx, request: &Request) -> Result<AdvanceOutcome> {
     let now = tx.now().await?;
@@ -267,31 +277,49 @@ const NO_VERSION: i64 = 0;
 
 macro_rules! take_at_once {
     ($locks:literal) => {
-        concat!(
-            "with picked as materialized ( \
-                select w.ctid as place \
-                from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id) \
-                join punctual.lane l on l.id = x.lane_id and l.paused = 0 \
-                join punctual.work w \
-                    on w.lane_id = x.lane_id and w.due_at = x.due_at and w.message_id = x.id \
-                for update of w skip locked), \
-            taken as (delete from punctual.work where ctid = any(array(select place from picked)) \
-                returning message_id) \
-            select array_agg(taken.message_id), array_agg(coalesce(e.version, 0)::bigint) from taken \
-            left join lateral (select version from punctual.entry where id = taken.message_id",
-            $locks,
-            ") e on true"
-        )
+        concat! {"
+            with picked as materialized (
+                select w.ctid as place
+                from unnest($1::int[], $2::bigint[], $3::bigint[]) x (lane_id, due_at, id)
+                join punctual.lane l on l.id = x.lane_id and l.paused = 0
+                join punctual.work w on w.lane_id = x.lane_id
+                    and w.due_at = x.due_at
+                    and w.message_id = x.id
+                for update of w skip locked
+            ),
+            taken as (
+                delete from punctual.work
+                where ctid = any(array(select place from picked))
+                returning message_id
+            )
+            select array_agg(taken.message_id), array_agg(coalesce(e.version, 0)::bigint)
+            from taken
+            left join lateral (
+                select version
+                from punctual.entry
+                where id = taken.message_id ", $locks, "
+            ) e on true
+        "}
     };
 }
-const TAKE_AT_ONCE: &str = take_at_once!(" for update skip locked");
-/// A planted bug: an entry that another transaction is just changing is taken for what it was.
-const TAKE_WITHOUT_LOCK: &str = take_at_once!("");
-/// SQLite's writer is alone: what it reads is locked.
-const TAKE: &str = "delete from punctual.work where lane_id = $1 and due_at = $2 and message_id = $3 \
-        and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0) \
-    returning message_id, \
-        coalesce((select e.version from punctual.entry e where e.id = punctual.work.message_id), 0)";
+
+statements! {
+    const TAKE_AT_ONCE for Postgres = take_at_once!(" for update skip locked");
+
+    /// A planted bug: an entry that another transaction is just changing is taken for what it was.
+    const TAKE_WITHOUT_LOCK for Postgres = take_at_once!("");
+
+    /// SQLite's writer is alone: what it reads is locked.
+    const TAKE = "
+        delete from punctual.work
+        where lane_id = $1
+            and due_at = $2
+            and message_id = $3
+            and exists (select 1 from punctual.lane l where l.id = $1 and l.paused = 0)
+        returning message_id,
+            coalesce((select e.version from punctual.entry e where e.id = punctual.work.message_id), 0)
+    ";
+}
 
 /// Returns the planned sends that are still valid, each under its entry's lock. A send whose entry has
 /// changed since it was planned, or is locked by another transaction at this moment, goes back as it was.
@@ -353,5 +381,12 @@ async fn go_on(tx: &mut Tx, known: &[&PlannedSend], now: Timestamp) -> Result<()
     Ok(())
 }
 
-const LATEST: &str = "select status, sent_at from punctual.delivery where entry_id = $1 and send = $2 \
-    order by id desc limit 1";
+statements! {
+    const LATEST = "
+        select status, sent_at
+        from punctual.delivery
+        where entry_id = $1 and send = $2
+        order by id desc
+        limit 1
+    ";
+}

@@ -10,8 +10,10 @@ use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
+use crate::delivery::rules::delivery::delivery_status;
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::deliveries::in_flight::deliveries_in_flight;
 use crate::delivery::store::deliveries::key::{free_keys, may_have_gone_out};
@@ -61,9 +63,15 @@ pub(crate) async fn skip_waiting(tx: &mut Tx, entries: &[EntryId], said: &str) -
     skip(tx, &waiting, said).await
 }
 
-const WAITING: &str = "select d.id, d.entry_id, d.tenant_id, d.idempotency_key, d.lane_id, d.due_at \
-    from punctual.delivery d \
-    where d.entry_id = any($1::bigint[]) and d.status = 0 order by d.id for update of d";
+statements! {
+    const WAITING = "
+        select d.id, d.entry_id, d.tenant_id, d.idempotency_key, d.lane_id, d.due_at
+        from punctual.delivery d
+        where d.entry_id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
+        order by d.id
+        for update of d
+    ";
+}
 
 /// Skips deliveries; each gives its key back, unless a try of it may have gone out.
 async fn skip(tx: &mut Tx, waiting: &[SkippableDelivery], said: &str) -> Result<BTreeMap<i64, i64>> {
@@ -82,9 +90,13 @@ async fn skip(tx: &mut Tx, waiting: &[SkippableDelivery], said: &str) -> Result<
     Ok(skipped)
 }
 
-const SKIP: &str = "update punctual.delivery \
-    set status = 4, error = $2, due_at = null, version = version + 1 \
-    where id = any($1::bigint[]) and status = 0";
+statements! {
+    const SKIP = "
+        update punctual.delivery
+        set status = ", delivery_status!(Skipped), ", error = $2, due_at = null, version = version + 1
+        where id = any($1::bigint[]) and status = ", delivery_status!(Pending), "
+    ";
+}
 
 /// The end of an entry, or of its sends.
 #[derive(Clone, Copy, Debug)]
@@ -136,39 +148,43 @@ pub(crate) async fn write_ends(tx: &mut Tx, ends: &[EntryEnd<'_>], now: Timestam
 
 macro_rules! ended {
     ($status:literal, $completed:literal, $ended:literal, $open:literal, $reason:literal, $error:literal) => {
-        concat!(
-            "set status = ",
-            $status,
-            ", due_at = null, completed_at = case when ",
-            $completed,
-            " = 1 then coalesce(e.completed_at, $1::bigint) else e.completed_at end, \
-             held_at = case when ",
-            $ended,
-            " = 1 then null else e.held_at end, held_by = case when ",
-            $ended,
-            " = 1 then null else e.held_by end, hold_reason = case when ",
-            $ended,
-            " = 1 then null else e.hold_reason end, ended_at = case when ",
-            $ended,
-            " = 1 then coalesce(e.ended_at, $1::bigint) else e.ended_at end, open = ",
-            $open,
-            ", reason = coalesce(",
-            $reason,
-            ", e.reason), error = coalesce(",
-            $error,
-            ", e.error), version = e.version + 1 "
-        )
+        concat! {"
+            set status = ", $status, ", due_at = null,
+                completed_at = case
+                    when ", $completed, " = 1 then coalesce(e.completed_at, $1::bigint)
+                    else e.completed_at
+                end,
+                held_at = case when ", $ended, " = 1 then null else e.held_at end,
+                held_by = case when ", $ended, " = 1 then null else e.held_by end,
+                hold_reason = case when ", $ended, " = 1 then null else e.hold_reason end,
+                ended_at = case
+                    when ", $ended, " = 1 then coalesce(e.ended_at, $1::bigint)
+                    else e.ended_at
+                end,
+                open = ", $open, ", reason = coalesce(", $reason, ", e.reason),
+                error = coalesce(", $error, ", e.error), version = e.version + 1
+        "}
     };
 }
-const END_AT_ONCE: &str = concat!(
-    "update punctual.entry e ",
-    ended!("x.status", "x.completed", "x.ended", "x.open", "x.reason", "x.error"),
-    "from (select unnest($2::bigint[]) id, unnest($3::int[]) status, unnest($4::int[]) completed, \
-        unnest($5::int[]) ended, unnest($6::int[]) open, unnest($7::text[]) reason, \
-        unnest($8::text[]) error) x where e.id = x.id"
-);
-const END: &str =
-    concat!("update punctual.entry as e ", ended!("$3", "$4", "$5", "$6", "$7", "$8"), "where e.id = $2");
+
+statements! {
+    const END_AT_ONCE for Postgres = "
+        update punctual.entry e
+        ", ended!("x.status", "x.completed", "x.ended", "x.open", "x.reason", "x.error"), "
+        from (
+            select unnest($2::bigint[]) id, unnest($3::int[]) status, unnest($4::int[]) completed,
+                unnest($5::int[]) ended, unnest($6::int[]) open, unnest($7::text[]) reason,
+                unnest($8::text[]) error
+        ) x
+        where e.id = x.id
+    ";
+
+    const END = "
+        update punctual.entry as e
+        ", ended!("$3", "$4", "$5", "$6", "$7", "$8"), "
+        where e.id = $2
+    ";
+}
 
 /// Cancels entries that are locked, of any kind, and runs the hooks of their kinds. Returns for each what it
 /// became, in order; an entry that was cancelled before is left as it is.
@@ -227,13 +243,22 @@ pub(crate) async fn stop_after_end<'e>(
     Ok((ended.iter().map(stopped).collect(), held))
 }
 
-const LOCKED_STATES: &str = "select e.id, e.status, e.kind, case when e.held_at is null then 0 else 1 end, \
-        case when e.deleted_at is null then 0 else 1 end \
-    from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update";
+statements! {
+    const LOCKED_STATES = "
+        select e.id, e.status, e.kind, case when e.held_at is null then 0 else 1 end,
+            case when e.deleted_at is null then 0 else 1 end
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+        order by e.id
+        for update
+    ";
 
-/// Nothing goes on, so that how the entries stand does not matter, and one row is the answer.
-const LOCK_ONLY: &str = "select count(*) from ( \
-        select 1 from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update) x";
+    /// Nothing goes on, so that how the entries stand does not matter, and one row is the answer.
+    const LOCK_ONLY = "
+        select count(*)
+        from (select 1 from punctual.entry e where e.id = any($1::bigint[]) order by e.id for update) x
+    ";
+}
 
 /// Whether an entry with this status and kind lets nothing be sent any more. One that was deleted never does.
 pub(crate) fn stops_sends(status: i64, kind: &str, deleted: bool) -> Result<bool> {
@@ -293,10 +318,16 @@ pub(crate) async fn lock_entries_of(tx: &mut Tx, items: &[&ClaimItem]) -> Result
     Ok(over)
 }
 
-const LOCK_ENTRIES: &str = "select d.id, e.status, e.kind, \
-        case when e.deleted_at is null then 0 else 1 end \
-    from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
-    where d.id = any($1::bigint[]) order by e.id for update of e";
+statements! {
+    const LOCK_ENTRIES = "
+        select d.id, e.status, e.kind, case when e.deleted_at is null then 0 else 1 end
+        from punctual.delivery d
+        join punctual.entry e on e.id = d.entry_id
+        where d.id = any($1::bigint[])
+        order by e.id
+        for update of e
+    ";
+}
 
 /// Skips deliveries of a reaped claim that were never begun and whose entries have ended. The entries must be
 /// locked.
@@ -319,6 +350,13 @@ pub(crate) async fn skip_not_begun(tx: &mut Tx, items: &[&ClaimItem]) -> Result<
     super::counts::uncount(tx, &skipped).await
 }
 
-const NOT_BEGUN: &str = "select d.id, d.entry_id, d.tenant_id, d.idempotency_key, e.kind \
-    from punctual.delivery d join punctual.entry e on e.id = d.entry_id \
-    where d.id = any($1::bigint[]) and d.status = 0 order by d.id for update of d";
+statements! {
+    const NOT_BEGUN = "
+        select d.id, d.entry_id, d.tenant_id, d.idempotency_key, e.kind
+        from punctual.delivery d
+        join punctual.entry e on e.id = d.entry_id
+        where d.id = any($1::bigint[]) and d.status = ", delivery_status!(Pending), "
+        order by d.id
+        for update of d
+    ";
+}

@@ -7,9 +7,10 @@ use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
-use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery};
+use crate::delivery::rules::delivery::{DeliveryStatus, PlannedDelivery, delivery_status};
 use crate::delivery::store::deliveries::delivery::read_status;
 use crate::delivery::store::deliveries::key::key_holders;
 use crate::delivery::store::entries::replay::{GivenUpFilter, given_up};
@@ -114,10 +115,17 @@ pub(crate) async fn of_entries(
     Ok(foreseen)
 }
 
-const OF_ENTRIES: &str = concat!(
-    "select d.id, d.entry_id, d.idempotency_key, d.status, d.channel, n.public_high, n.public_low \
-    from punctual.delivery d join punctual.entry n on n.id = d.entry_id \
-    where d.entry_id = any($1::bigint[]) and (d.status in (1, 2) or ",
-    given_up!(),
-    ") order by d.entry_id, d.id limit $2"
-);
+statements! {
+    const OF_ENTRIES = "
+        select d.id, d.entry_id, d.idempotency_key, d.status, d.channel, n.public_high, n.public_low
+        from punctual.delivery d
+        join punctual.entry n on n.id = d.entry_id
+        where d.entry_id = any($1::bigint[])
+            and (
+                d.status in (", delivery_status!(Sent), ", ", delivery_status!(Delivered), ")
+                    or ", given_up!(), "
+            )
+        order by d.entry_id, d.id
+        limit $2
+    ";
+}

@@ -4,6 +4,7 @@
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
@@ -14,7 +15,7 @@ use crate::delivery::store::deliveries::new_deliveries::{
     NewDelivery, SendLanes, insert_deliveries, send_lane,
 };
 use crate::delivery::store::entries::replay::{ReplayMode, add_replays};
-use crate::flow::rules::entry::EntryStatus;
+use crate::flow::rules::entry::{EntryStatus, entry_status};
 use crate::flow::store::entries::history::ChangeAuthor;
 use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entry};
 use crate::queue::rules::message::{Entity, Message};
@@ -76,18 +77,23 @@ async fn unplanned(tx: &mut Tx, tenant: Tenant, ids: &[EntryId]) -> Result<Vec<U
 
 macro_rules! without_deliveries {
     () => {
-        "n.kind = 'notification' and n.status = 6 \
-                and not exists (select 1 from punctual.delivery d where d.entry_id = n.id)"
+        concat! {"
+        n.kind = 'notification'
+            and n.status = ", entry_status!(Failed), "
+            and not exists (select 1 from punctual.delivery d where d.entry_id = n.id)
+        "}
     };
 }
-const UNPLANNED: &str = concat!(
-    "select n.id, n.entity_type, n.entity_id, ",
-    message_columns!(),
-    " from punctual.entry n join punctual.message m on m.id = n.message_id \
-      where n.tenant_id = $1 and n.id = any($2::bigint[]) and ",
-    without_deliveries!(),
-    " order by n.id"
-);
+
+statements! {
+    const UNPLANNED = "
+        select n.id, n.entity_type, n.entity_id, ", message_columns!(), "
+        from punctual.entry n
+        join punctual.message m on m.id = n.message_id
+        where n.tenant_id = $1 and n.id = any($2::bigint[]) and ", without_deliveries!(), "
+        order by n.id
+    ";
+}
 
 async fn plan(
     tx: &mut Tx,
@@ -118,7 +124,14 @@ async fn plan(
     Ok((again, known))
 }
 
-const ANY_DELIVERY: &str = "select 1 from punctual.delivery where entry_id = $1 limit 1";
+statements! {
+    const ANY_DELIVERY = "
+        select 1
+        from punctual.delivery
+        where entry_id = $1
+        limit 1
+    ";
+}
 
 async fn write(tx: &mut Tx, of: &Entry, deliveries: &[PlannedDelivery], author: &ChangeAuthor) -> Result<()> {
     let (now, entry, tenant, kind) = (tx.now().await?, of.id, of.tenant, of.kind);
@@ -136,5 +149,11 @@ async fn write(tx: &mut Tx, of: &Entry, deliveries: &[PlannedDelivery], author: 
     end_empty(tx, &rows, &made, now).await
 }
 
-const REOPEN: &str = "update punctual.entry set open = $2, status = 0, reason = null, error = null, \
-    ended_at = null, version = version + 1 where id = $1";
+statements! {
+    const REOPEN = "
+        update punctual.entry
+        set open = $2, status = ", entry_status!(Pending), ",
+            reason = null, error = null, ended_at = null, version = version + 1
+        where id = $1
+    ";
+}

@@ -16,18 +16,19 @@ use crate::base::id::EntryId;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, Value, params};
-use crate::delivery::rules::delivery::DeliveryStatus;
+use crate::delivery::rules::delivery::{DeliveryStatus, delivery_status};
 use crate::delivery::store::deliveries::log::channels_named;
 use crate::delivery::store::entries::actions::EntryAction;
 use crate::delivery::store::entries::preview::{self, PreviewedMessage};
-use crate::flow::rules::entry::EntryStatus;
+use crate::flow::rules::entry::{EntryStatus, entry_status};
 use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::history::{ChangeAuthor, NewChange, add_changes};
 use crate::flow::store::entries::{Entry, entries_by_id, wait_for_entries};
-use crate::queue::store::waiting_work::{add_work, add_work_row, let_wait};
+use crate::queue::store::waiting_work::{ADD_WORK_ROW, add_work, let_wait};
 use std::collections::BTreeMap;
 
 /// Selects failed entries, of every kind. A field that is `None` matches every entry.
@@ -250,27 +251,46 @@ async fn ids_of(tx: &mut Tx, tenant: Tenant, public_ids: &[PublicId]) -> Result<
     Ok(ids)
 }
 
-const BY_PUBLIC_IDS: &str = "select id, public_high, public_low from punctual.entry \
-    where public_high = any($2::bigint[]) and tenant_id = $1";
+statements! {
+    const BY_PUBLIC_IDS = "
+        select id, public_high, public_low
+        from punctual.entry
+        where public_high = any($2::bigint[]) and tenant_id = $1
+    ";
+}
 
 macro_rules! failed {
     ($condition:literal) => {
-        concat!(
-            "select n.id from punctual.entry n where n.tenant_id = $1 and n.id > $2 and n.status = $4 \
-                and n.deleted_at is null",
-            $condition,
-            " and ($5::text is null or lower(n.entity_type) = lower($5)) \
-              and ($6::text is null or n.entity_id = $6) and ($7::text is null or n.event_kind = $7) \
-              and ($8::bigint is null or n.created_at >= $8) \
-              and ($9::bigint is null or n.created_at < $9) order by n.id limit $3"
-        )
+        concat! {"
+            select n.id
+            from punctual.entry n
+            where n.tenant_id = $1
+                and n.id > $2
+                and n.status = $4
+                and n.deleted_at is null ", $condition, "
+                and ($5::text is null or lower(n.entity_type) = lower($5))
+                and ($6::text is null or n.entity_id = $6)
+                and ($7::text is null or n.event_kind = $7)
+                and ($8::bigint is null or n.created_at >= $8)
+                and ($9::bigint is null or n.created_at < $9)
+            order by n.id
+            limit $3
+        "}
     };
 }
-const FAILED: &str = failed!("");
-const FAILED_NAMED: &str = failed!(" and n.id = any($10::bigint[])");
-const SENT: &str = "select count(*) from punctual.delivery \
-    where entry_id = any($1::bigint[]) and status in (1, 2)";
-const _: () = assert!(DeliveryStatus::Sent as i64 == 1 && DeliveryStatus::Delivered as i64 == 2);
+
+statements! {
+    const FAILED = failed!("");
+
+    const FAILED_NAMED = failed!(" and n.id = any($10::bigint[])");
+
+    const SENT = "
+        select count(*)
+        from punctual.delivery
+        where entry_id = any($1::bigint[])
+            and status in (", delivery_status!(Sent), ", ", delivery_status!(Delivered), ")
+    ";
+}
 
 /// Those of these entries that never had a delivery.
 async fn without_deliveries(tx: &mut Tx, entries: &[&Entry]) -> Result<Vec<EntryId>> {
@@ -282,35 +302,52 @@ async fn without_deliveries(tx: &mut Tx, entries: &[&Entry]) -> Result<Vec<Entry
     rows.iter().map(|row| row.int(0).map(EntryId)).collect()
 }
 
-const UNPLANNED: &str = "select n.id from punctual.entry n where n.id = any($1::bigint[]) \
-    and not exists (select 1 from punctual.delivery d where d.entry_id = n.id) order by n.id";
+statements! {
+    const UNPLANNED = "
+        select n.id
+        from punctual.entry n
+        where n.id = any($1::bigint[])
+            and not exists (select 1 from punctual.delivery d where d.entry_id = n.id)
+        order by n.id
+    ";
+}
 
 /// Which deliveries of failed entries are sent again: those of the last send that were given up and that
 /// nothing took the place of.
 macro_rules! given_up {
     () => {
-        "(d.status in (3, 5) and d.replaced_by is null and d.send = n.reminders - n.remaining + 1 \
-            and ($3 = 1 or d.channel = any($4::text[])) and ($5::bigint is null or d.status = $5))"
+        concat! {"
+        (
+            d.status in (", delivery_status!(Failed), ", ", delivery_status!(Uncertain), ")
+                and d.replaced_by is null
+                and d.send = n.reminders - n.remaining + 1
+                and ($3 = 1 or d.channel = any($4::text[]))
+                and ($5::bigint is null or d.status = $5)
+        )
+        "}
     };
 }
 pub(crate) use given_up;
 
 macro_rules! select_given_up {
     ($lock:literal) => {
-        concat!(
-            "select d.id, d.entry_id, d.lane_id \
-             from punctual.delivery d join punctual.entry n on n.id = d.entry_id \
-             where d.entry_id = any($1::bigint[]) and ",
-            given_up!(),
-            " order by d.id limit $2",
-            $lock
-        )
+        concat! {"
+            select d.id, d.entry_id, d.lane_id
+            from punctual.delivery d
+            join punctual.entry n on n.id = d.entry_id
+            where d.entry_id = any($1::bigint[]) and ", given_up!(), "
+            order by d.id
+            limit $2 ", $lock}
     };
 }
-const GIVEN_UP: &str = select_given_up!("");
-/// In one order, so that two replays never wait for each other in a circle; the second finds nothing left.
-const LOCKED: &str = select_given_up!(" for update of d");
-const _: () = assert!(DeliveryStatus::Failed as i64 == 3 && DeliveryStatus::Uncertain as i64 == 5);
+
+statements! {
+    const GIVEN_UP = select_given_up!("");
+
+    /// In one order, so that two replays never wait for each other in a circle; the second finds nothing
+    /// left.
+    const LOCKED = select_given_up!(" for update of d");
+}
 
 /// Lets the deliveries of an entry's last send wait again that were given up; returns how many. The entry
 /// must be locked.
@@ -330,15 +367,24 @@ async fn put_back(tx: &mut Tx, given_up: &[Row], now: Timestamp) -> Result<()> {
     tx.execute(WAIT, &[now.into(), Value::Ints(&ids)]).await?;
     let due = vec![now.as_micros(); ids.len()];
     let work = [Column::Ints(ids), Column::Ints(lanes), Column::Ints(due)];
-    tx.in_columns((WORK_AT_ONCE, add_work_row!()), &[], &work).await?;
+    tx.in_columns((WORK_AT_ONCE, ADD_WORK_ROW), &[], &work).await?;
     Ok(())
 }
 
-const WAIT: &str = "update punctual.delivery set status = 0, held = 0, due_at = $1, \
-        tried_before = tried_before + tries, tries = 0, version = version + 1 \
-    where id = any($2::bigint[]) and status in (3, 5)";
-const WORK_AT_ONCE: &str =
-    concat!(add_work!(), "select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])");
+statements! {
+    const WAIT = "
+        update punctual.delivery
+        set status = ", delivery_status!(Pending), ", held = 0, due_at = $1,
+            tried_before = tried_before + tries, tries = 0,
+            version = version + 1
+        where id = any($2::bigint[])
+            and status in (", delivery_status!(Failed), ", ", delivery_status!(Uncertain), ")
+    ";
+
+    const WORK_AT_ONCE for Postgres = add_work!(), "
+        select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])
+    ";
+}
 
 /// Entries wait for their deliveries again. The reason of their end stays until they end once more.
 async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, now: Timestamp) -> Result<()> {
@@ -352,9 +398,15 @@ async fn reopen(tx: &mut Tx, entries: &[&Entry], counts: &BTreeMap<i64, i64>, no
     Ok(())
 }
 
-const REOPEN: &str = "update punctual.entry set open = open + $2, \
-        failed = case when failed > $2 then failed - $2 else 0 end, status = 0, reason = null, \
-        error = null, ended_at = null, due_at = $3, version = version + 1 where id = $1";
+statements! {
+    const REOPEN = "
+        update punctual.entry
+        set open = open + $2, failed = case when failed > $2 then failed - $2 else 0 end,
+            status = ", entry_status!(Pending), ",
+            reason = null, error = null, ended_at = null, due_at = $3, version = version + 1
+        where id = $1
+    ";
+}
 
 /// Writes into the history that entries were replayed.
 pub(crate) async fn add_replays(

@@ -12,19 +12,20 @@ use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::delivery::store::deliveries::delivery::{DeliveryOutcome, SettledDelivery};
 use crate::delivery::store::entries::counts::{CountChange, change_counts};
 use crate::delivery::store::entries::end::skip_waiting;
 use crate::delivery::store::entries::hooks::{ChangedEntry, EntryEvent, tell_kinds};
-use crate::flow::rules::entry::Transition;
 use crate::flow::rules::entry::schedule::SendSchedule;
 use crate::flow::rules::entry::state::EntryState;
+use crate::flow::rules::entry::{Transition, entry_status};
 use crate::flow::rules::event_kind::CancelReason;
 use crate::flow::store::entries::{Entry, expire_lane, wait_for_entry};
 use crate::queue::rules::attempt::kept_error;
-use crate::queue::store::waiting_work::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{ADD_WORK_ROW, add_work};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -271,7 +272,7 @@ pub(crate) async fn write_steps<'s, 'a>(
     if is_sqlite {
         let steps = steps.iter().zip(&work).filter(|(step, _)| written.contains(&step.context.entry.id.0));
         let rows: Vec<Vec<Value<'_>>> = steps.filter_map(|(step, row)| row.values(step)).collect();
-        tx.each(add_work_row!(), &rows).await?;
+        tx.each(ADD_WORK_ROW, &rows).await?;
     }
     Ok(steps.iter().filter(|step| !written.contains(&step.context.entry.id.0)).collect())
 }
@@ -337,83 +338,79 @@ fn step_columns<'s>(steps: &'s [EntryStep<'_>], work: &[WorkRow]) -> Vec<Column<
     ]
 }
 
+/// Whether nothing is sent of an entry with this status any more.
+macro_rules! has_ended {
+    ($status:literal) => {
+        concat! {$status, " >= ", entry_status!(Completed)}
+    };
+}
 /// An entry that ends is not on hold any more.
 macro_rules! stepped {
     (
         $status:literal, $due_at:literal, $last_sent_at:literal,
         $remaining:literal, $sent:literal, $failed:literal, $reason:literal, $error:literal
     ) => {
-        concat!(
-            "set status = ",
-            $status,
-            ", due_at = ",
-            $due_at,
-            ", last_sent_at = ",
-            $last_sent_at,
-            ", remaining = ",
-            $remaining,
-            ", sent = e.sent + ",
-            $sent,
-            ", failed = e.failed + ",
-            $failed,
-            ", open = case when ",
-            $due_at,
-            " is null then 0 else 1 end, held_at = case when ",
-            $status,
-            " >= 3 then null else e.held_at end, held_by = case when ",
-            $status,
-            " >= 3 then null else e.held_by end, hold_reason = case when ",
-            $status,
-            " >= 3 then null else e.hold_reason end, ended_at = case when ",
-            $status,
-            " >= 3 then $1 else e.ended_at end, reason = ",
-            $reason,
-            ", error = ",
-            $error,
-            ", version = e.version + 1 "
-        )
+        concat! {"
+            set status = ", $status, ", due_at = ", $due_at, ",
+                last_sent_at = ", $last_sent_at, ", remaining = ", $remaining, ",
+                sent = e.sent + ", $sent, ", failed = e.failed + ", $failed, ",
+                open = case when ", $due_at, " is null then 0 else 1 end,
+                held_at = case when ", has_ended!($status), " then null else e.held_at end,
+                held_by = case when ", has_ended!($status), " then null else e.held_by end,
+                hold_reason = case when ", has_ended!($status), " then null else e.hold_reason end,
+                ended_at = case when ", has_ended!($status), " then $1 else e.ended_at end,
+                reason = ", $reason, ", error = ", $error, ", version = e.version + 1
+        "}
     };
 }
 macro_rules! at_once {
     ($version:literal) => {
-        concat!(
-            "with u as (update punctual.entry e ",
-            stepped!(
-                "x.status",
-                "x.due_at",
-                "x.last_sent_at",
-                "x.remaining",
-                "x.sent",
-                "x.failed",
-                "x.reason",
-                "x.error"
+        concat! {"
+            with u as (
+                update punctual.entry e
+                ", stepped!(
+                    "x.status", "x.due_at", "x.last_sent_at", "x.remaining",
+                    "x.sent", "x.failed", "x.reason", "x.error"
+                ), "
+                from (
+                    select unnest($2::bigint[]) id, unnest($3::int[]) version, unnest($4::int[]) status,
+                        unnest($5::bigint[]) due_at, unnest($6::bigint[]) last_sent_at,
+                        unnest($7::int[]) remaining, unnest($8::int[]) sent, unnest($9::int[]) failed,
+                        unnest($10::text[]) reason, unnest($11::text[]) error,
+                        unnest($12::int[]) lane_id, unnest($13::bigint[]) work_due_at
+                ) x
+                where e.id = x.id ", $version, "
+                returning e.id, x.lane_id, x.work_due_at
             ),
-            "from (select unnest($2::bigint[]) id, unnest($3::int[]) version, unnest($4::int[]) status, \
-                unnest($5::bigint[]) due_at, unnest($6::bigint[]) last_sent_at, \
-                unnest($7::int[]) remaining, unnest($8::int[]) sent, unnest($9::int[]) failed, \
-                unnest($10::text[]) reason, unnest($11::text[]) error, \
-                unnest($12::int[]) lane_id, unnest($13::bigint[]) work_due_at) x where e.id = x.id",
-            $version,
-            " returning e.id, x.lane_id, x.work_due_at), w as (",
-            add_work!(),
-            "select id, lane_id, work_due_at from u where work_due_at is not null) \
-             select array_agg(id) from u"
-        )
+            w as (
+                ", add_work!(), "
+                select id, lane_id, work_due_at
+                from u
+                where work_due_at is not null
+            )
+            select array_agg(id)
+            from u
+        "}
     };
 }
 macro_rules! each {
     ($version:literal) => {
-        concat!(
-            "update punctual.entry as e ",
-            stepped!("$4", "$5", "$6", "$7", "$8", "$9", "$10", "$11"),
-            "where id = $2 and version ",
-            $version,
-            " $3 returning id"
-        )
+        concat! {"
+            update punctual.entry as e
+            ", stepped!("$4", "$5", "$6", "$7", "$8", "$9", "$10", "$11"), "
+            where id = $2 and version ", $version, " $3
+            returning id
+        "}
     };
 }
-const AT_ONCE: &str = at_once!(" and e.version = x.version");
-const EACH: &str = each!("=");
-/// A planted bug: a change of the entry that came meanwhile is overwritten.
-const UNVERSIONED_AT_ONCE: &str = at_once!("");
-const UNVERSIONED: &str = each!(">=");
+
+statements! {
+    const AT_ONCE for Postgres = at_once!(" and e.version = x.version");
+
+    const EACH for Sqlite = each!("=");
+
+    /// A planted bug: a change of the entry that came meanwhile is overwritten.
+    const UNVERSIONED_AT_ONCE for Postgres = at_once!("");
+
+    const UNVERSIONED for Sqlite = each!(">=");
+}

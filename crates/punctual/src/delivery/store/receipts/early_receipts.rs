@@ -7,6 +7,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};
 use crate::base::limits::{RECEIPT_LOOK_MIN, RECEIPTS_LOOKED_AT, RECEIPTS_WAITING_MAX};
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -57,9 +58,21 @@ async fn waiting(tx: &mut Tx) -> Result<WaitingReceipts> {
     Ok(WaitingReceipts { due: by.into_values().collect(), next: Some(Duration::ZERO) })
 }
 
-const DUE: &str = "select id, provider, channels, message_id, address, status, said, error, event_id, \
-        occurred_at, received_at from punctual.early_receipt where look_at <= $1 order by look_at limit $2";
-const NEXT: &str = "select min(look_at) from punctual.early_receipt";
+statements! {
+    const DUE = "
+        select id, provider, channels, message_id, address, status, said, error, event_id, occurred_at,
+            received_at
+        from punctual.early_receipt
+        where look_at <= $1
+        order by look_at
+        limit $2
+    ";
+
+    const NEXT = "
+        select min(look_at)
+        from punctual.early_receipt
+    ";
+}
 
 fn read(row: &Row) -> Result<Receipt> {
     let word = row.text(5)?;
@@ -82,7 +95,14 @@ pub(crate) async fn may_come(tx: &mut Tx) -> Result<bool> {
     Ok(tx.first(SENDING, &[]).await?.is_some())
 }
 
-const SENDING: &str = "select 1 from punctual.claim where finished_at is null and purpose = 'send' limit 1";
+statements! {
+    const SENDING = "
+        select 1
+        from punctual.claim
+        where finished_at is null and purpose = 'send'
+        limit 1
+    ";
+}
 
 /// Keeps receipts without a message, given by their places in the batch, and forgets those that had waited
 /// and are through; returns the receipts that are not kept any longer.
@@ -141,9 +161,32 @@ async fn write(tx: &mut Tx, prepared: &PreparedReceipts, receipt: &Receipt, now:
     Ok(())
 }
 
-const FULL: &str = "select 1 from punctual.early_receipt order by look_at limit 1 offset $1";
-const KEEP: &str = "insert into punctual.early_receipt (provider, channels, key, message_id, address, \
-        status, said, error, event_id, received_at, look_at, occurred_at) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict (key, provider) do nothing";
-const LATER: &str = "update punctual.early_receipt set look_at = $2 where id = $1";
-const FORGET: &str = "delete from punctual.early_receipt where id = any($1::bigint[])";
+statements! {
+    const FULL = "
+        select 1
+        from punctual.early_receipt
+        order by look_at
+        limit 1
+        offset $1
+    ";
+
+    const KEEP = "
+        insert into punctual.early_receipt (
+            provider, channels, key, message_id, address, status, said, error, event_id, received_at,
+            look_at, occurred_at
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        on conflict (key, provider) do nothing
+    ";
+
+    const LATER = "
+        update punctual.early_receipt
+        set look_at = $2
+        where id = $1
+    ";
+
+    const FORGET = "
+        delete from punctual.early_receipt
+        where id = any($1::bigint[])
+    ";
+}

@@ -3,6 +3,7 @@
 use crate::base::error::Result;
 use crate::base::id::{DeliveryId, EntryId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value};
 use crate::delivery::rules::consent::address::normal;
@@ -67,21 +68,36 @@ pub(crate) async fn found<'n>(
     Ok(found)
 }
 
-const LOCK_ENTRIES: &str = "select e.id from punctual.entry e where e.id in ( \
-        select d.entry_id from punctual.delivery d \
-        join punctual.delivery_attempt a on a.delivery_id = d.id \
-        where a.provider_id = any($1::text[]) and d.channel = any($2::text[])) \
-    order by e.id for update";
-/// In the order of their ids, so that two transactions never wait for each other in a circle.
-const FOUND: &str = "select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id, \
-        case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, \
-        e.status, case when e.held_at is null then 0 else 1 end, \
-        case when e.deleted_at is null then 0 else 1 end \
-    from punctual.delivery d join punctual.delivery_attempt a on a.delivery_id = d.id \
-    join punctual.entry e on e.id = d.entry_id \
-    where a.provider_id = any($1::text[]) and d.channel = any($2::text[]) \
-        and d.entry_id = any($3::bigint[]) \
-    order by d.id, a.tried for update of d";
+statements! {
+    const LOCK_ENTRIES = "
+        select e.id
+        from punctual.entry e
+        where e.id in (
+            select d.entry_id
+            from punctual.delivery d
+            join punctual.delivery_attempt a on a.delivery_id = d.id
+            where a.provider_id = any($1::text[]) and d.channel = any($2::text[])
+        )
+        order by e.id
+        for update
+    ";
+
+    /// In the order of their ids, so that two transactions never wait for each other in a circle.
+    const FOUND = "
+        select d.id, d.tenant_id, d.entry_id, d.address, d.status, a.provider_id,
+            case when d.provider_id = a.provider_id then 1 else 0 end, e.kind, e.status,
+            case when e.held_at is null then 0 else 1 end,
+            case when e.deleted_at is null then 0 else 1 end
+        from punctual.delivery d
+        join punctual.delivery_attempt a on a.delivery_id = d.id
+        join punctual.entry e on e.id = d.entry_id
+        where a.provider_id = any($1::text[])
+            and d.channel = any($2::text[])
+            and d.entry_id = any($3::bigint[])
+        order by d.id, a.tried
+        for update of d
+    ";
+}
 
 fn read(row: &Row) -> Result<ReceiptDelivery> {
     let (kind, entry) = (read_kind(&row.text(7)?)?, EntryStatus::from_code(row.int(8)?));
@@ -136,14 +152,28 @@ async fn recent_writers(tx: &mut Tx, channels: &[Option<&str>], wanted: &str) ->
     Ok(found.into_iter().collect())
 }
 
-const RECENT: &str = "select distinct d.tenant_id, d.address from punctual.delivery d \
-    where d.id > (select coalesce(max(x.id), 0) - $2 from punctual.delivery x) \
-        and d.channel = any($1::text[])";
+statements! {
+    const RECENT = "
+        select distinct d.tenant_id, d.address
+        from punctual.delivery d
+        where d.id > (select coalesce(max(x.id), 0) - $2 from punctual.delivery x)
+            and d.channel = any($1::text[])
+    ";
 
-const WRITERS: &str = "select distinct d.tenant_id from punctual.delivery d \
-    where d.address = any($1::text[]) and d.channel = any($2::text[]) order by 1";
-const USERS: &str = "select distinct l.tenant_id from punctual.lane l \
-    where l.purpose = 'send' and l.topic = any($1::text[]) limit 2";
+    const WRITERS = "
+        select distinct d.tenant_id
+        from punctual.delivery d
+        where d.address = any($1::text[]) and d.channel = any($2::text[])
+        order by 1
+    ";
+
+    const USERS = "
+        select distinct l.tenant_id
+        from punctual.lane l
+        where l.purpose = 'send' and l.topic = any($1::text[])
+        limit 2
+    ";
+}
 
 /// How an address may be written in our tables.
 fn forms(address: &str) -> Vec<String> {

@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
@@ -83,16 +84,25 @@ pub(crate) async fn add_changes(tx: &mut Tx, changes: &[NewChange<'_>], now: Tim
 
 macro_rules! history_columns {
     () => {
-        "insert into punctual.entry_history \
-         (at, tenant_id, entry_id, action, from_status, to_status, actor, reason, cause) "
+        "
+        insert into punctual.entry_history (
+            at, tenant_id, entry_id, action, from_status, to_status, actor, reason, cause
+        )
+        "
     };
 }
-const ADD_AT_ONCE: &str = concat!(
-    history_columns!(),
-    "select $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), \
-        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[])"
-);
-const ADD: &str = concat!(history_columns!(), "values ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+
+statements! {
+    const ADD_AT_ONCE for Postgres = history_columns!(), "
+        select $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]),
+            unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
+            unnest($9::text[])
+    ";
+
+    const ADD = history_columns!(), "
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ";
+}
 
 impl Store {
     /// The changes of an entry that its deliveries and answers do not show, in order.
@@ -109,8 +119,14 @@ impl Store {
     }
 }
 
-const HISTORY: &str = "select at, action, from_status, to_status, actor, reason, cause \
-    from punctual.entry_history where tenant_id = $1 and entry_id = $2 order by id";
+statements! {
+    const HISTORY = "
+        select at, action, from_status, to_status, actor, reason, cause
+        from punctual.entry_history
+        where tenant_id = $1 and entry_id = $2
+        order by id
+    ";
+}
 
 fn read_change(row: &Row) -> Result<EntryChange> {
     Ok(EntryChange {

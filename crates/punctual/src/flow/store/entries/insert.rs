@@ -10,6 +10,7 @@ use crate::base::tenant::Tenant;
 use crate::base::zone::Zone;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::flow::rules::entry::{EntryKind, EntryStatus};
@@ -17,7 +18,7 @@ use crate::flow::rules::public_id::PublicId;
 use crate::flow::store::entries::key::{KeyDigestHalf, NewKey, insert_keys};
 use crate::flow::store::entries::trace::{NewTrace, add_traces};
 use crate::queue::rules::message::Entity;
-use crate::queue::store::waiting_work::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{ADD_WORK_ROW, add_work};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ pub(crate) async fn insert_entries(
     let dates: Vec<Option<String>> = new.iter().map(|(_, entry)| local_date(entry, now)).collect();
     tx.in_columns((INSERT_AT_ONCE, INSERT), params![now], &columns(new, &dates, now)).await?;
     if tx.dialect() == Dialect::Sqlite {
-        tx.in_columns(("", add_work_row!()), &[], &work_columns(new)).await?;
+        tx.in_columns(("", ADD_WORK_ROW), &[], &work_columns(new)).await?;
     }
     let traces = new.iter().filter_map(|(id, entry)| {
         let detail = entry.trace?;
@@ -164,32 +165,46 @@ fn work_columns<'a>(new: &[(EntryId, &NewEntry<'_>)]) -> [Column<'a>; 3] {
 
 macro_rules! insert_entry {
     () => {
-        "insert into punctual.entry \
-         (created_at, id, tenant_id, kind, key, public_high, public_low, event_kind, \
-            triggered_by, message_id, request_id, entity_type, entity_id, correlation_id, flow_id, number, \
-            trigger_id, channel, address, locale, customer_ref, listeners, lane_id, due_at, reminders, \
-            grace_us, open, status, reason, error, ended_at, input_hash, time_zone, local_date, \
-            remaining) "
+        "
+        insert into punctual.entry (
+            created_at, id, tenant_id, kind, key, public_high, public_low, event_kind, triggered_by,
+            message_id, request_id, entity_type, entity_id, correlation_id, flow_id, number, trigger_id,
+            channel, address, locale, customer_ref, listeners, lane_id, due_at, reminders, grace_us,
+            open, status, reason, error, ended_at, input_hash, time_zone, local_date, remaining
+        )
+        "
     };
 }
-const INSERT_AT_ONCE: &str = concat!(
-    "with e as (",
-    insert_entry!(),
-    "select $1::bigint, x.*, x.reminders from (select unnest($2::bigint[]), unnest($3::int[]), \
-            unnest($4::text[]), unnest($5::text[]), unnest($6::bigint[]), unnest($7::bigint[]), \
-            unnest($8::text[]), unnest($9::text[]), unnest($10::bigint[]), unnest($11::text[]), \
-            unnest($12::text[]), unnest($13::text[]), unnest($14::text[]), unnest($15::bigint[]), \
-            unnest($16::bigint[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), \
-            unnest($20::text[]), unnest($21::text[]), unnest($22::text[]), unnest($23::bigint[]), \
-            unnest($24::bigint[]), unnest($25::int[]) reminders, unnest($26::bigint[]), unnest($27::int[]), \
-            unnest($28::int[]), unnest($29::text[]), unnest($30::text[]), unnest($31::bigint[]), \
-            unnest($32::text[]), unnest($33::text[]), unnest($34::text[])) x \
-        returning id, lane_id, due_at) ",
-    add_work!(),
-    "select id, lane_id, due_at from e where lane_id is not null"
-);
-const INSERT: &str = concat!(
-    insert_entry!(),
-    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
-        $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $25)"
-);
+
+statements! {
+    const INSERT_AT_ONCE for Postgres = "
+        with e as (
+            ", insert_entry!(), "
+            select $1::bigint, x.*, x.reminders
+            from (
+                select unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), unnest($5::text[]),
+                    unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::text[]), unnest($9::text[]),
+                    unnest($10::bigint[]), unnest($11::text[]), unnest($12::text[]),
+                    unnest($13::text[]), unnest($14::text[]), unnest($15::bigint[]),
+                    unnest($16::bigint[]), unnest($17::text[]), unnest($18::text[]),
+                    unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[]),
+                    unnest($23::bigint[]), unnest($24::bigint[]), unnest($25::int[]) reminders,
+                    unnest($26::bigint[]), unnest($27::int[]), unnest($28::int[]), unnest($29::text[]),
+                    unnest($30::text[]), unnest($31::bigint[]), unnest($32::text[]),
+                    unnest($33::text[]), unnest($34::text[])
+            ) x
+            returning id, lane_id, due_at
+        )
+        ", add_work!(), "
+        select id, lane_id, due_at
+        from e
+        where lane_id is not null
+    ";
+
+    const INSERT = insert_entry!(), "
+        values (
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+            $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $25
+        )
+    ";
+}

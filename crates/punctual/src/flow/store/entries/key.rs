@@ -12,6 +12,7 @@ use crate::base::limits;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -115,19 +116,39 @@ async fn free_ids(tx: &mut Tx, count: usize) -> Result<Vec<i64>> {
     Ok((last + 1..).take(count).collect())
 }
 
-const LAST_ID: &str = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'punctual.entry'";
-const INSERT_AT_ONCE: &str = "\
-    with new as (insert into punctual.entry_key \
-            (made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id) \
-        select $1::bigint, x.*, nextval('punctual.entry_id_seq') \
-        from (select unnest($2::int[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), \
-            unnest($6::bigint[])) x \
-        on conflict do nothing returning tenant_id::bigint, key_high, key_low, entry_id) \
-    select array_agg(tenant_id), array_agg(key_high), array_agg(key_low), array_agg(entry_id) from new";
-const INSERT: &str = "insert into punctual.entry_key \
-        (made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id) \
-    values ($1, $2, $3, $4, $5, $6, $7) \
-    on conflict do nothing returning tenant_id, key_high, key_low, entry_id";
+statements! {
+    const LAST_ID for Sqlite = "
+        select coalesce(max(seq), 0)
+        from sqlite_sequence
+        where name = 'punctual.entry'
+    ";
+
+    const INSERT_AT_ONCE for Postgres = "
+        with new as (
+            insert into punctual.entry_key (
+                made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id
+            )
+            select $1::bigint, x.*, nextval('punctual.entry_id_seq')
+            from (
+                select unnest($2::int[]), unnest($3::bigint[]), unnest($4::bigint[]),
+                    unnest($5::bigint[]), unnest($6::bigint[])
+            ) x
+            on conflict do nothing
+            returning tenant_id::bigint, key_high, key_low, entry_id
+        )
+        select array_agg(tenant_id), array_agg(key_high), array_agg(key_low), array_agg(entry_id)
+        from new
+    ";
+
+    const INSERT = "
+        insert into punctual.entry_key (
+            made_at, tenant_id, key_high, key_low, public_high, public_low, entry_id
+        )
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict do nothing
+        returning tenant_id, key_high, key_low, entry_id
+    ";
+}
 
 /// Frees the key of an entry, so that the next event of that key is welcome again.
 pub(crate) async fn free_key(tx: &mut Tx, tenant: Tenant, key: KeyDigestHalf, entry: EntryId) -> Result<()> {
@@ -135,8 +156,12 @@ pub(crate) async fn free_key(tx: &mut Tx, tenant: Tenant, key: KeyDigestHalf, en
     Ok(())
 }
 
-const FREE: &str = "delete from punctual.entry_key \
-    where key_high = $2 and key_low = $3 and tenant_id = $1 and entry_id = $4";
+statements! {
+    const FREE = "
+        delete from punctual.entry_key
+        where key_high = $2 and key_low = $3 and tenant_id = $1 and entry_id = $4
+    ";
+}
 
 /// Drops keys that are past their time and whose entries are gone, as many as fit into a step; answers how
 /// many.
@@ -146,9 +171,17 @@ pub(crate) async fn prune_keys(tx: &mut Tx, now: Timestamp) -> Result<usize> {
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }
 
-const DROP_OLD: &str = "delete from punctual.entry_key where (key_high, key_low, tenant_id) in ( \
-    select k.key_high, k.key_low, k.tenant_id from punctual.entry_key k where k.made_at < $1 \
-        and not exists (select 1 from punctual.entry e where e.id = k.entry_id) limit $2)";
+statements! {
+    const DROP_OLD = "
+        delete from punctual.entry_key
+        where (key_high, key_low, tenant_id) in (
+            select k.key_high, k.key_low, k.tenant_id
+            from punctual.entry_key k
+            where k.made_at < $1 and not exists (select 1 from punctual.entry e where e.id = k.entry_id)
+            limit $2
+        )
+    ";
+}
 
 impl Store {
     /// Which of these keys are taken, and by which entry.
@@ -194,11 +227,26 @@ pub(crate) async fn find_owners(
     Ok(())
 }
 
-/// Each key is looked up by itself, which the limit sees to: a join would be planned anew with every
-/// size of the table.
-const OWNERS_AT_ONCE: &str = "select w.place, o.public_high, o.public_low \
-    from unnest($2::bigint[], $3::bigint[], $4::bigint[]) w (place, high, low) cross join lateral ( \
-        select k.public_high, k.public_low from punctual.entry_key k where k.tenant_id = $1::int \
-            and k.key_high = w.high and k.key_low = w.low and k.public_high is not null limit 1) o";
-const OWNER: &str = "select $2, public_high, public_low from punctual.entry_key \
-    where tenant_id = $1 and key_high = $3 and key_low = $4 and public_high is not null";
+statements! {
+    /// Each key is looked up by itself, which the limit sees to: a join would be planned anew with every
+    /// size of the table.
+    const OWNERS_AT_ONCE for Postgres = "
+        select w.place, o.public_high, o.public_low
+        from unnest($2::bigint[], $3::bigint[], $4::bigint[]) w (place, high, low)
+        cross join lateral (
+            select k.public_high, k.public_low
+            from punctual.entry_key k
+            where k.tenant_id = $1::int
+                and k.key_high = w.high
+                and k.key_low = w.low
+                and k.public_high is not null
+            limit 1
+        ) o
+    ";
+
+    const OWNER = "
+        select $2, public_high, public_low
+        from punctual.entry_key
+        where tenant_id = $1 and key_high = $3 and key_low = $4 and public_high is not null
+    ";
+}

@@ -4,6 +4,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{EntryId, FlowId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Value, params};
@@ -107,13 +108,25 @@ pub(crate) async fn named_entries(tx: &mut Tx, tenant: Tenant, text: &str) -> Re
     tx.query(NAMED, row).await?.iter().map(|row| row.int(0)).collect()
 }
 
-const NAMED: &str = "select e.id from punctual.entry e where e.tenant_id = $1 and e.id = $2 \
-    union select e.id from punctual.entry e \
-        where e.public_high = $3 and e.public_low = $4 and e.tenant_id = $1 \
-    union select k.entry_id from punctual.entry_key k \
-        where k.key_high = $5 and k.key_low = $6 and k.tenant_id = $1 \
-    union select k.entry_id from punctual.entry_key k \
-        where k.key_high = $7 and k.key_low = $8 and k.tenant_id = $1";
+statements! {
+    const NAMED = "
+        select e.id
+        from punctual.entry e
+        where e.tenant_id = $1 and e.id = $2
+        union
+        select e.id
+        from punctual.entry e
+        where e.public_high = $3 and e.public_low = $4 and e.tenant_id = $1
+        union
+        select k.entry_id
+        from punctual.entry_key k
+        where k.key_high = $5 and k.key_low = $6 and k.tenant_id = $1
+        union
+        select k.entry_id
+        from punctual.entry_key k
+        where k.key_high = $7 and k.key_low = $8 and k.tenant_id = $1
+    ";
+}
 
 /// The number of the entry of this public id, if it is about no entity but itself; 0 otherwise.
 pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<PublicId>) -> Result<i64> {
@@ -123,8 +136,13 @@ pub(crate) async fn about_itself(tx: &mut Tx, tenant: Tenant, instance: Option<P
     row.map_or(Ok(0), |row| row.int(0))
 }
 
-const ABOUT_ITSELF: &str = "select e.id from punctual.entry e where e.public_high = $2 and e.public_low = $3 \
-    and e.tenant_id = $1 and e.entity_id is null";
+statements! {
+    const ABOUT_ITSELF = "
+        select e.id
+        from punctual.entry e
+        where e.public_high = $2 and e.public_low = $3 and e.tenant_id = $1 and e.entity_id is null
+    ";
+}
 
 /// Lists entries. `named` are those that the filter's key names, `flying` those of which something is in
 /// flight.
@@ -172,34 +190,56 @@ pub(crate) async fn list(
 
 macro_rules! listed {
     ($condition:literal) => {
-        concat!(
-            "select ",
-            entry_columns!(),
-            " from punctual.entry e where e.tenant_id = $1 and e.id < $2 and e.deleted_at is null and ",
-            $condition,
-            " and ($4::text is null or e.kind = $4) and ($5::bigint is null or e.flow_id = $5) \
-              and ($6::bigint is null or e.status = $6) \
-              and ($7::bigint is null or ($7 = 1) = (e.id = any($8::bigint[]))) \
-              and ((($9::text is null or lower(e.entity_type) = lower($9)) \
-                and ($10::text is null or e.entity_id = $10)) or e.id = $18) \
-              and ($11 = 1 or e.id = any($12::bigint[])) and ($13::text is null or e.address = $13) \
-              and ($14::text is null or e.customer_ref = $14) \
-              and ($15::bigint is null or ($15 = 1) = (e.held_at is not null)) \
-              and ($16::bigint is null or e.created_at >= $16) \
-              and ($17::bigint is null or e.created_at < $17) order by e.id desc limit $3"
-        )
+        concat! {"
+            select ", entry_columns!(), "
+            from punctual.entry e
+            where e.tenant_id = $1
+                and e.id < $2
+                and e.deleted_at is null
+                and ", $condition, "
+                and ($4::text is null or e.kind = $4)
+                and ($5::bigint is null or e.flow_id = $5)
+                and ($6::bigint is null or e.status = $6)
+                and ($7::bigint is null or ($7 = 1) = (e.id = any($8::bigint[])))
+                and (
+                    (
+                        ($9::text is null or lower(e.entity_type) = lower($9))
+                            and ($10::text is null or e.entity_id = $10)
+                    )
+                        or e.id = $18
+                )
+                and ($11 = 1 or e.id = any($12::bigint[]))
+                and ($13::text is null or e.address = $13)
+                and ($14::text is null or e.customer_ref = $14)
+                and ($15::bigint is null or ($15 = 1) = (e.held_at is not null))
+                and ($16::bigint is null or e.created_at >= $16)
+                and ($17::bigint is null or e.created_at < $17)
+            order by e.id desc
+            limit $3
+        "}
     };
 }
-const ALL: &str = listed!("1 = 1");
-const BY_NAME: &str = listed!("e.id = any($12::bigint[])");
-const IN_FLIGHT: &str = listed!("e.id = any($8::bigint[])");
-const BY_ENTITY: &str = listed!("e.entity_id = $10");
-const BY_INSTANCE: &str = listed!("(e.entity_id = $10 or e.id = $18)");
-const BY_ADDRESS: &str = listed!("e.address = $13");
-const BY_CUSTOMER: &str = listed!("e.customer_ref = $14");
-const BY_FLOW: &str = listed!("e.flow_id = $5");
-const BY_PUBLIC_ID: &str = concat!(
-    "select ",
-    entry_columns!(),
-    " from punctual.entry e where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null"
-);
+
+statements! {
+    const ALL = listed!("1 = 1");
+
+    const BY_NAME = listed!("e.id = any($12::bigint[])");
+
+    const IN_FLIGHT = listed!("e.id = any($8::bigint[])");
+
+    const BY_ENTITY = listed!("e.entity_id = $10");
+
+    const BY_INSTANCE = listed!("(e.entity_id = $10 or e.id = $18)");
+
+    const BY_ADDRESS = listed!("e.address = $13");
+
+    const BY_CUSTOMER = listed!("e.customer_ref = $14");
+
+    const BY_FLOW = listed!("e.flow_id = $5");
+
+    const BY_PUBLIC_ID = "
+        select ", entry_columns!(), "
+        from punctual.entry e
+        where e.public_high = $1 and e.public_low = $2 and e.deleted_at is null
+    ";
+}

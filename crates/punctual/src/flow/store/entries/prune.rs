@@ -3,6 +3,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Value, params};
 use crate::flow::rules::entry::EntryKind;
@@ -63,17 +64,39 @@ async fn lock_unchanged(tx: &mut Tx, old: &[(i64, i64)]) -> Result<Vec<i64>> {
     Ok(unchanged)
 }
 
-const LOCK: &str = "select e.id, e.version from punctual.entry e where e.id = any($1::bigint[]) \
-    order by e.id for update skip locked";
+statements! {
+    const LOCK = "
+        select e.id, e.version
+        from punctual.entry e
+        where e.id = any($1::bigint[])
+        order by e.id
+        for update skip locked
+    ";
 
-/// An entry is kept by its last event, not by its age: an answer may come long after the invitation.
-const OLD: &str = "select x.id, case when x.ended_at < x.bound and x.created_at < x.bound \
-            and coalesce(x.last_sent_at, 0) < x.bound and coalesce(x.opened_at, 0) < x.bound \
-            and coalesce(x.completed_at, 0) < x.bound then 1 else 0 end, \
-        case when x.created_at < $2 or x.created_at < $3 then 1 else 0 end, x.version \
-    from (select e.id, e.version, e.created_at, e.last_sent_at, e.opened_at, e.completed_at, e.ended_at, \
-            case when e.kind = any($5::text[]) then $2::bigint else $3::bigint end as bound \
-        from punctual.entry e where e.id > $1 order by e.id limit $4) x order by x.id";
+    /// An entry is kept by its last event, not by its age: an answer may come long after the invitation.
+    const OLD = "
+        select x.id,
+            case
+                when x.ended_at < x.bound
+                    and x.created_at < x.bound
+                    and coalesce(x.last_sent_at, 0) < x.bound
+                    and coalesce(x.opened_at, 0) < x.bound
+                    and coalesce(x.completed_at, 0) < x.bound then 1
+                else 0
+            end,
+            case when x.created_at < $2 or x.created_at < $3 then 1 else 0 end, x.version
+        from (
+            select e.id, e.version, e.created_at, e.last_sent_at, e.opened_at, e.completed_at,
+                e.ended_at,
+                case when e.kind = any($5::text[]) then $2::bigint else $3::bigint end as bound
+            from punctual.entry e
+            where e.id > $1
+            order by e.id
+            limit $4
+        ) x
+        order by x.id
+    ";
+}
 
 /// Drops traces that are past their time, as many as fit into a step; returns how many.
 pub(crate) async fn prune_traces(tx: &mut Tx, now: Timestamp) -> Result<usize> {
@@ -83,9 +106,17 @@ pub(crate) async fn prune_traces(tx: &mut Tx, now: Timestamp) -> Result<usize> {
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }
 
-/// The ids of traces follow time.
-const DROP_OLD_TRACES: &str = "delete from punctual.entry_trace where id in ( \
-    select t.id from (select id, at from punctual.entry_trace order by id limit $2) t where t.at < $1)";
+statements! {
+    /// The ids of traces follow time.
+    const DROP_OLD_TRACES = "
+        delete from punctual.entry_trace
+        where id in (
+            select t.id
+            from (select id, at from punctual.entry_trace order by id limit $2) t
+            where t.at < $1
+        )
+    ";
+}
 
 /// Drops entries with their history and traces.
 pub(crate) async fn prune_entries(tx: &mut Tx, entries: &[i64]) -> Result<()> {
@@ -95,6 +126,19 @@ pub(crate) async fn prune_entries(tx: &mut Tx, entries: &[i64]) -> Result<()> {
     Ok(())
 }
 
-const DROP_HISTORY: &str = "delete from punctual.entry_history where entry_id = any($1::bigint[])";
-const DROP_TRACES: &str = "delete from punctual.entry_trace where entry_id = any($1::bigint[])";
-const DROP_ENTRIES: &str = "delete from punctual.entry where id = any($1::bigint[])";
+statements! {
+    const DROP_HISTORY = "
+        delete from punctual.entry_history
+        where entry_id = any($1::bigint[])
+    ";
+
+    const DROP_TRACES = "
+        delete from punctual.entry_trace
+        where entry_id = any($1::bigint[])
+    ";
+
+    const DROP_ENTRIES = "
+        delete from punctual.entry
+        where id = any($1::bigint[])
+    ";
+}

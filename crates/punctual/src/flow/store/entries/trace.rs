@@ -7,6 +7,7 @@ use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
@@ -46,10 +47,18 @@ pub(crate) async fn add_traces(tx: &mut Tx, traces: &[NewTrace<'_>], now: Timest
     Ok(())
 }
 
-const ADD_AT_ONCE: &str = "insert into punctual.entry_trace (at, tenant_id, entry_id, step, detail) \
-    select $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[])";
-const ADD: &str = "insert into punctual.entry_trace (at, tenant_id, entry_id, step, detail) \
-    values ($1, $2, $3, $4, $5)";
+statements! {
+    const ADD_AT_ONCE for Postgres = "
+        insert into punctual.entry_trace (at, tenant_id, entry_id, step, detail)
+        select $1::bigint, unnest($2::int[]), unnest($3::bigint[]), unnest($4::text[]),
+            unnest($5::text[])
+    ";
+
+    const ADD = "
+        insert into punctual.entry_trace (at, tenant_id, entry_id, step, detail)
+        values ($1, $2, $3, $4, $5)
+    ";
+}
 
 impl Store {
     /// Reads the traces of an entry, in order, as far as they are kept.
@@ -69,5 +78,11 @@ impl Store {
     }
 }
 
-const TRACES: &str = "select at, step, detail from punctual.entry_trace \
-    where tenant_id = $1 and entry_id = $2 order by id";
+statements! {
+    const TRACES = "
+        select at, step, detail
+        from punctual.entry_trace
+        where tenant_id = $1 and entry_id = $2
+        order by id
+    ";
+}

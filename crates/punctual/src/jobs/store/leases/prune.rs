@@ -10,6 +10,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::{Row, params};
@@ -47,31 +48,40 @@ pub(super) async fn raise_token(tx: &mut Tx, tenant: Tenant, name: &str) -> Resu
 /// An acquired lease that is held for months stays at the front of this list, and no other row does.
 macro_rules! ended {
     () => {
-        "from punctual.lease l where l.acquired_at < $1 and l.lease_until < $1 \
-            order by l.acquired_at, l.tenant_id, l.name limit $2"
+        "
+        from punctual.lease l
+        where l.acquired_at < $1 and l.lease_until < $1
+        order by l.acquired_at, l.tenant_id, l.name
+        limit $2
+        "
     };
 }
 
-const RAISE_FLOORS: &str = concat!(
-    "insert into punctual.lease_floor as f (tenant_id, token) \
-     select e.tenant_id, max(e.token) from (select l.tenant_id, l.token ",
-    ended!(),
-    ") e where true group by e.tenant_id order by e.tenant_id \
-     on conflict (tenant_id) do update \
-     set token = case when excluded.token > f.token then excluded.token else f.token end"
-);
-/// A row that another transaction acquires at this moment is skipped, or asked again when it is locked.
-const DELETE: &str = concat!(
-    "delete from punctual.lease as d where (tenant_id, name) in (select l.tenant_id, l.name ",
-    ended!(),
-    " for update skip locked) and lease_until < $1 and token <= (select f.token \
-        from punctual.lease_floor f where f.tenant_id = d.tenant_id)"
-);
-const RAISE_TOKEN: &str = concat!(
-    "update punctual.lease set token = 1 + (select f.token from punctual.lease_floor f \
-        where f.tenant_id = $1) \
-     where tenant_id = $1 and name = $2 and token <= (select f.token from punctual.lease_floor f \
-        where f.tenant_id = $1) \
-     returning ",
-    columns!()
-);
+statements! {
+    const RAISE_FLOORS = "
+        insert into punctual.lease_floor as f (tenant_id, token)
+        select e.tenant_id, max(e.token)
+        from (select l.tenant_id, l.token ", ended!(), ") e
+        where true
+        group by e.tenant_id
+        order by e.tenant_id
+        on conflict (tenant_id)
+        do update set token = case when excluded.token > f.token then excluded.token else f.token end
+    ";
+
+    /// A row that another transaction acquires at this moment is skipped, or asked again when it is locked.
+    const DELETE = "
+        delete from punctual.lease as d
+        where (tenant_id, name) in (select l.tenant_id, l.name ", ended!(), " for update skip locked)
+            and lease_until < $1
+            and token <= (select f.token from punctual.lease_floor f where f.tenant_id = d.tenant_id)
+    ";
+
+    const RAISE_TOKEN = "
+        update punctual.lease
+        set token = 1 + (select f.token from punctual.lease_floor f where f.tenant_id = $1)
+        where tenant_id = $1
+            and name = $2
+            and token <= (select f.token from punctual.lease_floor f where f.tenant_id = $1)
+        returning ", columns!();
+}

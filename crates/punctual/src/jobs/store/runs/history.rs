@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::id::{JobId, MessageId, RunId};
 use crate::base::limits;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -137,35 +138,69 @@ impl Store {
 
 macro_rules! run_columns {
     () => {
-        "r.id, r.planned, r.scheduled_at, r.message_id, r.started_at, r.ended_at, r.status, r.attempts, \
-         r.claimed_by, r.output, r.last_error, r.open, r.job_id"
+        "
+        r.id, r.planned, r.scheduled_at, r.message_id, r.started_at, r.ended_at, r.status, r.attempts,
+        r.claimed_by, r.output, r.last_error, r.open, r.job_id
+        "
     };
 }
 
-const JOB: &str = "select id from punctual.job where tenant_id = $1 and name = $2";
-const LIST: &str = concat!(
-    "select ",
-    run_columns!(),
-    " from punctual.run r where r.job_id = $1 and r.id < $2 order by r.id desc limit $3"
-);
-const LAST: &str = concat!(
-    "select ",
-    run_columns!(),
-    " from punctual.job j join punctual.run r on r.id = (select x.id from punctual.run x \
-        where x.job_id = j.id and x.message_id is not null order by x.id desc limit 1) \
-      where j.id = any($1::bigint[])"
-);
+statements! {
+    const JOB = "
+        select id
+        from punctual.job
+        where tenant_id = $1 and name = $2
+    ";
+
+    const LIST = "
+        select ", run_columns!(), "
+        from punctual.run r
+        where r.job_id = $1 and r.id < $2
+        order by r.id desc
+        limit $3
+    ";
+
+    const LAST = "
+        select ", run_columns!(), "
+        from punctual.job j
+        join punctual.run r on r.id = (
+            select x.id
+            from punctual.run x
+            where x.job_id = j.id and x.message_id is not null
+            order by x.id desc
+            limit 1
+        )
+        where j.id = any($1::bigint[])
+    ";
+}
 /// Ended runs are counted this far back.
 const CENSUS_SPAN: Duration = Duration::from_secs(60 * 60);
-const CENSUS: &str = "with ended as materialized ( \
-        select status from punctual.run where ended_at is not null and ended_at > $1 limit $2) \
-    select (select count(*) from (select 1 from punctual.run where open > 0 limit $2) x), \
-        (select count(*) from (select 1 from punctual.run where status = 'queued' limit $2) x), \
-        (select count(*) from ended where status = 'succeeded'), \
-        (select count(*) from ended where status = 'failed'), \
-        (select count(*) from ended where status = 'skipped')";
-const PRUNE: &str = "delete from punctual.run where id in (select id from punctual.run \
-    where ended_at is not null and ended_at < $1 and open = 0 order by ended_at limit $2)";
+statements! {
+    const CENSUS = "
+        with ended as materialized (
+            select status
+            from punctual.run
+            where ended_at is not null and ended_at > $1
+            limit $2
+        )
+        select (select count(*) from (select 1 from punctual.run where open > 0 limit $2) x),
+            (select count(*) from (select 1 from punctual.run where status = 'queued' limit $2) x),
+            (select count(*) from ended where status = 'succeeded'),
+            (select count(*) from ended where status = 'failed'),
+            (select count(*) from ended where status = 'skipped')
+    ";
+
+    const PRUNE = "
+        delete from punctual.run
+        where id in (
+            select id
+            from punctual.run
+            where ended_at is not null and ended_at < $1 and open = 0
+            order by ended_at
+            limit $2
+        )
+    ";
+}
 
 /// When the last run of each job began or was scheduled, and how it is.
 pub(crate) async fn last_of(tx: &mut Tx, jobs: &[i64]) -> Result<HashMap<JobId, (Timestamp, RunStatus)>> {
@@ -219,8 +254,13 @@ async fn in_flight(tx: &mut Tx, messages: &[i64]) -> Result<HashMap<MessageId, R
     Ok(held.into_iter().map(flight).collect())
 }
 
-const CLAIMS: &str = "select owner, claimed_at, coalesce(open, items) from punctual.claim \
-    where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1";
+statements! {
+    const CLAIMS = "
+        select owner, claimed_at, coalesce(open, items)
+        from punctual.claim
+        where finished_at is null and purpose = 'dispatch' and first_id <= $2 and last_id >= $1
+    ";
+}
 
 fn read_run(row: &Row) -> Result<Run> {
     let status = match row.text(6)?.as_str() {

@@ -12,6 +12,20 @@ use crate::queue::store::settle::hooks::{ItemEnding, SettledItems, SettlementHoo
 #[derive(Debug)]
 pub(crate) struct RunHook;
 
+/// The runs of a claim `c`: a part of the statements that the settlement composes.
+macro_rules! has_open_run {
+    () => {
+        "
+        c.purpose = 'dispatch'
+            and exists (
+                select 1
+                from punctual.run r
+                where r.message_id between c.first_id and c.last_id and r.open > 0
+            )
+        "
+    };
+}
+
 impl SettlementHook for RunHook {
     fn component(&self) -> Component {
         Component::Jobs
@@ -19,8 +33,7 @@ impl SettlementHook for RunHook {
 
     /// A look at a small index.
     fn condition(&self) -> &'static str {
-        "c.purpose = 'dispatch' and exists (select 1 from punctual.run r \
-            where r.message_id between c.first_id and c.last_id and r.open > 0)"
+        has_open_run!()
     }
 
     /// If the message merely says that it is a run, the settlement finds nothing.

@@ -6,6 +6,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{DeadLetterId, MessageId};
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -85,15 +86,28 @@ async fn list(
     tx.query(LIST, &values).await?.iter().map(read).collect()
 }
 
-const LIST: &str = "select d.id, d.message_id, d.tenant_id, m.topic, l.subscription, m.kind, m.key, d.error, \
-        case when l.subscription in ('', '/flows') \
-            or exists (select 1 from punctual.subscription s where s.lane_id = l.id) then 1 else 0 end \
-    from punctual.dead_letter d join punctual.lane l on l.id = d.lane_id \
-    join punctual.message m on m.id = d.message_id \
-    where d.id > $1 and ($2 = 1 or d.message_id = any($3::bigint[])) \
-        and ($4::bigint is null or d.tenant_id = $4) and ($5::text is null or m.topic = $5) \
-        and ($6::text is null or m.kind = $6) and m.created_at >= $7 and m.created_at < $8 \
-    order by d.id limit $9";
+statements! {
+    const LIST = "
+        select d.id, d.message_id, d.tenant_id, m.topic, l.subscription, m.kind, m.key, d.error,
+            case
+                when l.subscription in ('', '/flows')
+                    or exists (select 1 from punctual.subscription s where s.lane_id = l.id) then 1
+                else 0
+            end
+        from punctual.dead_letter d
+        join punctual.lane l on l.id = d.lane_id
+        join punctual.message m on m.id = d.message_id
+        where d.id > $1
+            and ($2 = 1 or d.message_id = any($3::bigint[]))
+            and ($4::bigint is null or d.tenant_id = $4)
+            and ($5::text is null or m.topic = $5)
+            and ($6::text is null or m.kind = $6)
+            and m.created_at >= $7
+            and m.created_at < $8
+        order by d.id
+        limit $9
+    ";
+}
 
 fn read(row: &Row) -> Result<FailedMessage> {
     Ok(FailedMessage {

@@ -7,6 +7,7 @@ use super::TakenWork;
 use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::limits::CONTENT_BYTES_MAX;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::queue::rules::share::LaneQuota;
@@ -61,9 +62,13 @@ fn waiting(t: &TakenWork) -> Vec<Value<'_>> {
     ]
 }
 
-const BYTES: &str = "select m.id, \
-        cast(octet_length(m.payload) + coalesce(octet_length(m.headers), 0) as bigint) \
-    from punctual.message m where m.id = any($1::bigint[])";
+statements! {
+    const BYTES = "
+        select m.id, cast(octet_length(m.payload) + coalesce(octet_length(m.headers), 0) as bigint)
+        from punctual.message m
+        where m.id = any($1::bigint[])
+    ";
+}
 
 #[cfg(test)]
 mod tests {

@@ -12,6 +12,7 @@ use crate::base::id::{LaneId, MessageId, Token};
 use crate::base::limits;
 use crate::database::dialect::Dialect;
 use crate::database::planted_bugs::PlantedBug;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, Value};
@@ -110,56 +111,106 @@ fn read_all_taken(row: &Row) -> Result<Vec<TakenWork>> {
     Ok(ids.into_iter().zip(due).enumerate().map(taken).collect())
 }
 
-/// One row about the claim, then its messages. A run of messages is read as a range of the
-/// index, anything else by id. Items of one lane that were never claimed before, by far the
-/// most common claim, are written down the short way.
-const TAKE_AND_HOLD: &str = concat!(
-    "\
-    with n as materialized (select punctual.now_us() as now), \
-    picked as materialized ( \
-        select w.* from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota) \
-        join punctual.lane l on l.id = t.lane_id and l.paused = 0 and l.purpose = 'dispatch' \
-        cross join lateral ( \
-            select x.ctid as place, x.message_id, x.lane_id, x.due_at, x.attempts, x.unstarted, x.key \
-            from punctual.work x \
-            where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select now from n) \
-            order by x.due_at, x.message_id limit t.quota for update skip locked) w), \
-    seen as materialized (select \
-            bool_and(key is null and unstarted = 0 and attempts = 0 and lane_id = ($1::int[])[1]) as alike, \
-            min(message_id) as first_id, max(message_id) as last_id, count(*) as size from picked), \
-    told as materialized (select s.*, s.last_id - s.first_id + 1 = s.size as dense, \
-            (s.alike or (select bool_and(key is null and unstarted = 0) from picked)) \
-            and ($7::bigint is null or $7::bigint >= ( \
-                select sum(octet_length(b.payload) + coalesce(octet_length(b.headers), 0)) \
-                from punctual.message b where b.id = any(array(select message_id from picked)))) as plain \
-        from seen s where s.size > 0), \
-    gone as (delete from punctual.work \
-        where ctid = any(array(select place from picked)) and (select plain from told)), \
-    held as (insert into punctual.claim \
-            (token, owner, claimed_at, lease_until, started, items, first_id, last_id) \
-        select $4::text, $5::text, n.now, n.now + $6::bigint, (size = 1)::int, case \
-            when alike and dense and size > 2 \
-                then '[[' || ($1::int[])[1] || ',1,0,[[' || first_id || ',' || last_id || ']]]]' \
-            when alike then '[[' || ($1::int[])[1] || ',1,0,[' \
-                || array_to_string(array(select message_id from picked), ',') || ']]]' \
-            else (select '[' || string_agg('[' || g.lane_id || ',' || g.attempts + 1 || ',0,[' \
-                    || g.ids || ']]', ',') || ']' \
-                from (select lane_id, attempts, string_agg(message_id::text, ',') as ids \
-                    from picked group by lane_id, attempts) g) end, \
-            first_id, last_id from n, told where plain) \
-    select told.plain::int, n.now, array(select message_id from picked), \
-        array(select due_at from picked), ($1::int[])[1], case when not alike then array( \
-            select e from picked, unnest(array[lane_id::bigint, attempts::bigint]) e) end, \
-        null::bigint, null::int, null, null, null, null, null, null, null, null, null::bigint, \
-        null::bigint, null::bigint from n, told \
-    union all \
-    select null, null, null, null, null, null, ",
-    message_columns!(),
-    " from punctual.message m where (select plain and dense from told) \
-        and m.id between (select first_id from told) and (select last_id from told) \
-    union all \
-    select null, null, null, null, null, null, ",
-    message_columns!(),
-    " from punctual.message m where (select plain and not dense from told) \
-        and m.id = any(array(select message_id from picked))"
-);
+statements! {
+    /// One row about the claim, then its messages. A run of messages is read as a range of the
+    /// index, anything else by id. Items of one lane that were never claimed before, by far the
+    /// most common claim, are written down the short way.
+    const TAKE_AND_HOLD for Postgres = "
+        with n as materialized (
+            select punctual.now_us() as now
+        ),
+        picked as materialized (
+            select w.*
+            from unnest($1::int[], $2::bigint[], $3::bigint[]) t (lane_id, since, quota)
+            join punctual.lane l on l.id = t.lane_id and l.paused = 0 and l.purpose = 'dispatch'
+            cross join lateral (
+                select x.ctid as place, x.message_id, x.lane_id, x.due_at, x.attempts, x.unstarted,
+                    x.key
+                from punctual.work x
+                where x.lane_id = t.lane_id and x.due_at >= t.since and x.due_at <= (select now from n)
+                order by x.due_at, x.message_id
+                limit t.quota
+                for update skip locked
+            ) w
+        ),
+        seen as materialized (
+            select
+                bool_and(
+                    key is null and unstarted = 0 and attempts = 0 and lane_id = ($1::int[])[1]
+                ) as alike,
+                min(message_id) as first_id, max(message_id) as last_id, count(*) as size
+            from picked
+        ),
+        told as materialized (
+            select s.*, s.last_id - s.first_id + 1 = s.size as dense,
+                (s.alike or (select bool_and(key is null and unstarted = 0) from picked))
+                    and (
+                        $7::bigint is null
+                            or $7::bigint >= (
+                                select
+                                    sum(octet_length(b.payload) + coalesce(octet_length(b.headers), 0))
+                                from punctual.message b
+                                where b.id = any(array(select message_id from picked))
+                            )
+                    ) as plain
+            from seen s
+            where s.size > 0
+        ),
+        gone as (
+            delete from punctual.work
+            where ctid = any(array(select place from picked)) and (select plain from told)
+        ),
+        held as (
+            insert into punctual.claim (
+                token, owner, claimed_at, lease_until, started, items, first_id, last_id
+            )
+            select $4::text, $5::text, n.now, n.now + $6::bigint, (size = 1)::int,
+                case
+                    when alike
+                        and dense
+                        and size > 2 then '[[' || (
+                            $1::int[]
+                        )[1] || ',1,0,[[' || first_id || ',' || last_id || ']]]]'
+                    when alike then '[[' || ($1::int[])[1] || ',1,0,[' || array_to_string(
+                        array(select message_id from picked), ','
+                    ) || ']]]'
+                    else (
+                        select
+                            '[' || string_agg(
+                                '[' || g.lane_id || ',' || g.attempts + 1 || ',0,[' || g.ids || ']]',
+                                ','
+                            ) || ']'
+                        from (
+                            select lane_id, attempts, string_agg(message_id::text, ',') as ids
+                            from picked
+                            group by lane_id, attempts
+                        ) g
+                    )
+                end,
+                first_id, last_id
+            from n, told
+            where plain
+        )
+        select told.plain::int, n.now, array(select message_id from picked),
+            array(select due_at from picked), ($1::int[])[1],
+            case
+                when not alike then array(
+                    select e
+                    from picked, unnest(array[lane_id::bigint, attempts::bigint]) e
+                )
+            end,
+            null::bigint, null::int, null, null, null, null, null, null, null, null, null::bigint,
+            null::bigint, null::bigint
+        from n, told
+        union all
+        select null, null, null, null, null, null, ", message_columns!(), "
+        from punctual.message m
+        where (select plain and dense from told)
+            and m.id between (select first_id from told) and (select last_id from told)
+        union all
+        select null, null, null, null, null, null, ", message_columns!(), "
+        from punctual.message m
+        where (select plain and not dense from told)
+            and m.id = any(array(select message_id from picked))
+    ";
+}

@@ -6,6 +6,7 @@
 
 use crate::base::error::Result;
 use crate::base::limits;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::{Tx, VerbFuture};
 use crate::database::value::params;
@@ -46,7 +47,19 @@ async fn prune(tx: &mut Tx, retention: InboxRetention) -> Result<u64> {
     Ok(forgotten)
 }
 
-/// A failed message may be taken for its next attempt at this moment: the row is locked, and asked again.
-const PRUNE: &str = "delete from punctual.inbox where status = $1 and finished_at < $2 \
-    and id in (select id from punctual.inbox where status = $1 and finished_at < $2 \
-        order by finished_at limit $3 for update skip locked)";
+statements! {
+    /// A failed message may be taken for its next attempt at this moment: the row is locked, and asked again.
+    const PRUNE = "
+        delete from punctual.inbox
+        where status = $1
+            and finished_at < $2
+            and id in (
+                select id
+                from punctual.inbox
+                where status = $1 and finished_at < $2
+                order by finished_at
+                limit $3
+                for update skip locked
+            )
+    ";
+}

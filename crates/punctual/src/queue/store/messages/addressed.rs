@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -73,11 +74,18 @@ async fn insert_routed(tx: &mut Tx, tenant: Tenant, message: &NewMessage) -> Res
     Ok(AddressedMessage { id, to, unknown: Vec::new() })
 }
 
-const OWED: &str = "select l.subscription from punctual.lane l \
-    join punctual.message m on m.id = $3 \
-    join punctual.work w on w.lane_id = l.id and w.message_id = m.id \
-        and w.due_at = coalesce(m.due_at, m.created_at) \
-    where l.tenant_id = $1 and l.topic = $2 and l.purpose = 'dispatch' order by l.subscription";
+statements! {
+    const OWED = "
+        select l.subscription
+        from punctual.lane l
+        join punctual.message m on m.id = $3
+        join punctual.work w on w.lane_id = l.id
+            and w.message_id = m.id
+            and w.due_at = coalesce(m.due_at, m.created_at)
+        where l.tenant_id = $1 and l.topic = $2 and l.purpose = 'dispatch'
+        order by l.subscription
+    ";
+}
 
 /// Messages of one topic and kind, with nothing but a payload, for subscriptions named; set by set.
 pub(crate) async fn insert_all_to(
@@ -100,13 +108,31 @@ pub(crate) async fn insert_all_to(
     Ok(())
 }
 
-const PLAIN_AT_ONCE: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
-    select $1::int, $2::text, $3::text, p, $4::bigint from unnest($5::text[]) p returning id";
-const PLAIN: &str = "insert into punctual.message (tenant_id, topic, kind, payload, created_at) \
-    values ($1, $2, $3, $5, $4) returning id";
-const WORK_AT_ONCE: &str = "insert into punctual.work (message_id, lane_id, due_at) \
-    select id, $1::int, $2::bigint from unnest($3::bigint[]) id";
-const WORK: &str = "insert into punctual.work (message_id, lane_id, due_at) values ($3, $1, $2)";
+statements! {
+    const PLAIN_AT_ONCE for Postgres = "
+        insert into punctual.message (tenant_id, topic, kind, payload, created_at)
+        select $1::int, $2::text, $3::text, p, $4::bigint
+        from unnest($5::text[]) p
+        returning id
+    ";
+
+    const PLAIN = "
+        insert into punctual.message (tenant_id, topic, kind, payload, created_at)
+        values ($1, $2, $3, $5, $4)
+        returning id
+    ";
+
+    const WORK_AT_ONCE for Postgres = "
+        insert into punctual.work (message_id, lane_id, due_at)
+        select id, $1::int, $2::bigint
+        from unnest($3::bigint[]) id
+    ";
+
+    const WORK = "
+        insert into punctual.work (message_id, lane_id, due_at)
+        values ($3, $1, $2)
+    ";
+}
 
 /// The subscriptions of these names that are there and enabled, with their lanes.
 async fn enabled(tx: &mut Tx, tenant: Tenant, topic: &str, names: &[String]) -> Result<Vec<(String, i64)>> {
@@ -138,6 +164,15 @@ async fn insert_only(
     Ok(AddressedMessage { id: MessageId(id), to: found.into_iter().map(|(name, _)| name).collect(), unknown })
 }
 
-const ENABLED: &str = "select s.name, s.lane_id from punctual.subscription s \
-    where s.tenant_id = $1 and s.topic = $2 and s.name = any($3::text[]) and s.enabled = 1 order by s.name";
-const INSERT_RETURNING: &str = concat!(insert_message!(), " returning id");
+statements! {
+    const ENABLED = "
+        select s.name, s.lane_id
+        from punctual.subscription s
+        where s.tenant_id = $1 and s.topic = $2 and s.name = any($3::text[]) and s.enabled = 1
+        order by s.name
+    ";
+
+    const INSERT_RETURNING = insert_message!(), "
+        returning id
+    ";
+}

@@ -4,6 +4,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::{Row, params};
 use crate::queue::rules::message::NewMessage;
@@ -32,10 +33,23 @@ pub(super) fn read_duplicate(row: &Row, digest: &str) -> Result<EnqueueOutcome> 
     Ok(EnqueueOutcome::Duplicate { of, same: known == digest })
 }
 
-const ADMIT: &str = "insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at) \
-    values ($1, $2, $3, $4, $5) on conflict do nothing";
+statements! {
+    const ADMIT = "
+        insert into punctual.admitted (tenant_id, source, external_id, digest, seen_at)
+        values ($1, $2, $3, $4, $5)
+        on conflict do nothing
+    ";
 
-pub(super) const ADMITTED: &str = "select a.digest, (select max(m.id) from punctual.message m \
-        where m.tenant_id = a.tenant_id and m.external_id = a.external_id \
-            and (m.source = a.source or (m.source is null and a.source = ''))) \
-    from punctual.admitted a where a.tenant_id = $1 and a.source = $2 and a.external_id = $3";
+    pub(super) const ADMITTED = "
+        select a.digest,
+            (
+                select max(m.id)
+                from punctual.message m
+                where m.tenant_id = a.tenant_id
+                    and m.external_id = a.external_id
+                    and (m.source = a.source or (m.source is null and a.source = ''))
+            )
+        from punctual.admitted a
+        where a.tenant_id = $1 and a.source = $2 and a.external_id = $3
+    ";
+}

@@ -8,10 +8,11 @@ use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::base::tenant::Tenant;
 use crate::database::columns::Column;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::params;
 use crate::queue::rules::message::Entity;
-use crate::queue::store::waiting_work::{add_work, add_work_row};
+use crate::queue::store::waiting_work::{ADD_WORK_ROW, add_work};
 
 /// A message that is written for the record.
 #[derive(Clone, Copy, Debug)]
@@ -50,19 +51,39 @@ pub(crate) async fn insert_facts(
         let lanes = vec![row.int(0)?; ids.len()];
         let due = vec![now.as_micros(); ids.len()];
         let work = [Column::Ints(ids.clone()), Column::Ints(lanes), Column::Ints(due)];
-        tx.in_columns((WORK_AT_ONCE, add_work_row!()), &[], &work).await?;
+        tx.in_columns((WORK_AT_ONCE, ADD_WORK_ROW), &[], &work).await?;
     }
     Ok(ids.into_iter().map(MessageId).collect())
 }
 
-const INSERT_AT_ONCE: &str = "insert into punctual.message (tenant_id, topic, created_at, kind, payload, \
-        occurred_at, entity_type, entity_id, correlation_id) \
-    select $1::int, $2::text, $3::bigint, unnest($4::text[]), unnest($5::text[]), unnest($6::bigint[]), \
-        unnest($7::text[]), unnest($8::text[]), unnest($9::text[]) returning id";
-const INSERT: &str = "insert into punctual.message (tenant_id, topic, created_at, kind, payload, \
-        occurred_at, entity_type, entity_id, correlation_id) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id";
-const WORK_AT_ONCE: &str =
-    concat!(add_work!(), "select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])");
-const LANES: &str = "select s.lane_id from punctual.subscription s \
-    where s.tenant_id = $1 and s.topic = $2 and s.enabled = 1 order by s.lane_id";
+statements! {
+    const INSERT_AT_ONCE for Postgres = "
+        insert into punctual.message (
+            tenant_id, topic, created_at, kind, payload, occurred_at, entity_type, entity_id,
+            correlation_id
+        )
+        select $1::int, $2::text, $3::bigint, unnest($4::text[]), unnest($5::text[]),
+            unnest($6::bigint[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[])
+        returning id
+    ";
+
+    const INSERT = "
+        insert into punctual.message (
+            tenant_id, topic, created_at, kind, payload, occurred_at, entity_type, entity_id,
+            correlation_id
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        returning id
+    ";
+
+    const WORK_AT_ONCE for Postgres = add_work!(), "
+        select unnest($1::bigint[]), unnest($2::int[]), unnest($3::bigint[])
+    ";
+
+    const LANES = "
+        select s.lane_id
+        from punctual.subscription s
+        where s.tenant_id = $1 and s.topic = $2 and s.enabled = 1
+        order by s.lane_id
+    ";
+}

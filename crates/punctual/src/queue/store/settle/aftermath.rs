@@ -4,6 +4,7 @@
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::queue::rules::attempt::{RetryDecision, is_snooze, kept_error};
@@ -156,17 +157,38 @@ fn untouched_row(item: &ClaimItem) -> Vec<Value<'_>> {
     vec![item.message().0.into(), item.lane().0.into(), attempts.into(), unstarted.into(), item.key().into()]
 }
 
-/// A work row stands at the time its last attempt named, or at the message's own.
-const WORK_UNTOUCHED: &str = concat!(
-    "insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key) \
-    select m.id, $2, coalesce((select a.next_due from punctual.attempt a \
-            where a.message_id = $1 and a.lane_id = $2 order by a.id desc limit 1), ",
-    own_due!(),
-    "), $3, $4, $5 from punctual.message m where m.id = $1"
-);
-const ADD_ATTEMPT: &str = "insert into punctual.attempt \
-        (message_id, lane_id, number, at, owner, outcome, error, next_due, reason_class) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-const ADD_DEAD: &str = "insert into punctual.dead_letter \
-        (tenant_id, lane_id, message_id, key, attempts, died_at, error, reason_class) \
-    values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing";
+statements! {
+    /// A work row stands at the time its last attempt named, or at the message's own.
+    const WORK_UNTOUCHED = "
+        insert into punctual.work (message_id, lane_id, due_at, attempts, unstarted, key)
+        select m.id, $2,
+            coalesce(
+                (
+                    select a.next_due
+                    from punctual.attempt a
+                    where a.message_id = $1 and a.lane_id = $2
+                    order by a.id desc
+                    limit 1
+                ),
+                ", own_due!(), "
+            ),
+            $3, $4, $5
+        from punctual.message m
+        where m.id = $1
+    ";
+
+    const ADD_ATTEMPT = "
+        insert into punctual.attempt (
+            message_id, lane_id, number, at, owner, outcome, error, next_due, reason_class
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ";
+
+    const ADD_DEAD = "
+        insert into punctual.dead_letter (
+            tenant_id, lane_id, message_id, key, attempts, died_at, error, reason_class
+        )
+        values ($1, $2, $3, $4, $5, $6, $7, $8)
+        on conflict do nothing
+    ";
+}

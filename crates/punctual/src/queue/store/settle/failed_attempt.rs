@@ -4,6 +4,7 @@ use crate::base::clock::Timestamp;
 use crate::base::error::Result;
 use crate::base::id::{LaneId, MessageId};
 use crate::base::reason_class::reason_class;
+use crate::database::statement::statements;
 use crate::database::tx::Tx;
 use crate::database::value::Value;
 use crate::queue::rules::claim::ClaimItem;
@@ -116,7 +117,13 @@ pub(crate) async fn fetch_kinds(tx: &mut Tx, attempts: &mut [FailedAttempt]) -> 
     Ok(())
 }
 
-const KINDS: &str = "select id, kind from punctual.message where id = any($1::bigint[])";
+statements! {
+    const KINDS = "
+        select id, kind
+        from punctual.message
+        where id = any($1::bigint[])
+    ";
+}
 
 /// Counts the snoozes of each of these items since it was enqueued or replayed.
 pub(crate) async fn fetch_snoozes(
@@ -153,7 +160,11 @@ pub(crate) async fn fetch_snoozes(
     Ok(snoozes)
 }
 
-const ATTEMPTS_BACKWARDS: &str = "select message_id, lane_id, number, \
-        case when outcome = 'snoozed' then 1 else 0 end \
-    from punctual.attempt where message_id = any($1::bigint[]) and lane_id = any($2::bigint[]) \
-    order by id desc";
+statements! {
+    const ATTEMPTS_BACKWARDS = "
+        select message_id, lane_id, number, case when outcome = 'snoozed' then 1 else 0 end
+        from punctual.attempt
+        where message_id = any($1::bigint[]) and lane_id = any($2::bigint[])
+        order by id desc
+    ";
+}

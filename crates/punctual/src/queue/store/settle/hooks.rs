@@ -187,6 +187,13 @@ impl SettlementHooks {
         self.statements().expired_unlocked
     }
 
+    /// All texts that are composed for these hooks, whichever of their components are there.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
+        let sets = self.registered.statements.values();
+        sets.flat_map(|set| [set.take_claim, set.expired, set.expired_unlocked])
+    }
+
     /// Reads which hooks want a claim from the columns of its row that begin at `first`.
     pub(crate) fn read_wanted(&self, row: &Row, first: usize) -> Result<WantedHooks> {
         let mut wanted = Vec::new();
@@ -258,6 +265,29 @@ impl SettlementHooks {
     }
 }
 
+/// `flags` says of each hook whether it wants the claim.
+macro_rules! take_claim {
+    () => {
+        "
+        select owner, items, open, ending, claimed_at, purpose{flags}
+        from punctual.claim c
+        where token = $1
+        for update
+        "
+    };
+}
+macro_rules! expired_claims {
+    () => {
+        "
+        select token, owner, items, open, started, claimed_at, purpose, mark, keyed_lanes{flags}
+        from punctual.claim c
+        where finished_at is null and lease_until <= $1
+        order by lease_until
+        limit $2
+        "
+    };
+}
+
 impl Statements {
     /// A hook whose table is not there wants no claim.
     fn new(hooks: &[Box<dyn SettlementHook>], present: Components) -> Self {
@@ -266,17 +296,9 @@ impl Statements {
             false => ", 0".to_owned(),
         };
         let flags: String = hooks.iter().map(|hook| flag(&**hook)).collect();
-        let expired = format!(
-            "select token, owner, items, open, started, claimed_at, purpose, mark, \
-                keyed_lanes{flags} \
-             from punctual.claim c where finished_at is null and lease_until <= $1 \
-             order by lease_until limit $2"
-        );
+        let expired = format!(expired_claims!(), flags = flags);
         Self {
-            take_claim: interned(format!(
-                "select owner, items, open, ending, claimed_at, purpose{flags} \
-                 from punctual.claim c where token = $1 for update"
-            )),
+            take_claim: interned(format!(take_claim!(), flags = flags)),
             expired: interned(format!("{expired} for update skip locked")),
             expired_unlocked: interned(expired),
         }

@@ -15,6 +15,7 @@ use crate::base::error::{Error, Problems, Result};
 use crate::base::id::{LaneId, MessageId};
 use crate::base::tenant::Tenant;
 use crate::database::dialect::Dialect;
+use crate::database::statement::statements;
 use crate::database::store::Store;
 use crate::database::tx::Tx;
 use crate::database::tx::VerbFuture;
@@ -139,33 +140,66 @@ async fn find(tx: &mut Tx, tenant: Tenant, which: &TimerFilter, limit: usize) ->
     tx.query(sql, &values).await?.iter().map(|row| row.int(0).map(MessageId)).collect()
 }
 
-/// Waiting timers are found where they wait: in the lanes of the topic, unrouted, or behind a key.
-const IDS: &str = "\
-    select w.message_id from punctual.lane l join punctual.work w on w.lane_id = l.id \
-        join punctual.message m on m.id = w.message_id \
-        where l.tenant_id = $1 and l.purpose = 'dispatch' and ($2::text is null or l.topic = $2) \
-            and m.due_at is not null \
-            and w.attempts = 0 and w.due_at >= $5 and w.due_at < $6 \
-            and ($3::text is null or w.key = $3) and $4::text is null \
-    union select w.message_id from punctual.work w join punctual.message m on m.id = w.message_id \
-        where w.lane_id = 0 and m.tenant_id = $1 and ($2::text is null or m.topic = $2) \
-            and m.due_at is not null and w.due_at >= $5 and w.due_at < $6 \
-            and ($3::text is null or w.key = $3) \
-    union select f.message_id from punctual.lane l join punctual.follower f on f.lane_id = l.id \
-        join punctual.message m on m.id = f.message_id \
-        where l.tenant_id = $1 and l.purpose = 'dispatch' and ($2::text is null or l.topic = $2) \
-            and m.due_at is not null \
-            and f.attempts = 0 and f.due_at >= $5 and f.due_at < $6 and ($3::text is null or f.key = $3) \
-    order by 1 limit $7";
+statements! {
+    /// Waiting timers are found where they wait: in the lanes of the topic, unrouted, or behind a key.
+    const IDS = "
+        select w.message_id
+        from punctual.lane l
+        join punctual.work w on w.lane_id = l.id
+        join punctual.message m on m.id = w.message_id
+        where l.tenant_id = $1
+            and l.purpose = 'dispatch'
+            and ($2::text is null or l.topic = $2)
+            and m.due_at is not null
+            and w.attempts = 0
+            and w.due_at >= $5
+            and w.due_at < $6
+            and ($3::text is null or w.key = $3)
+            and $4::text is null
+        union
+        select w.message_id
+        from punctual.work w
+        join punctual.message m on m.id = w.message_id
+        where w.lane_id = 0
+            and m.tenant_id = $1
+            and ($2::text is null or m.topic = $2)
+            and m.due_at is not null
+            and w.due_at >= $5
+            and w.due_at < $6
+            and ($3::text is null or w.key = $3)
+        union
+        select f.message_id
+        from punctual.lane l
+        join punctual.follower f on f.lane_id = l.id
+        join punctual.message m on m.id = f.message_id
+        where l.tenant_id = $1
+            and l.purpose = 'dispatch'
+            and ($2::text is null or l.topic = $2)
+            and m.due_at is not null
+            and f.attempts = 0
+            and f.due_at >= $5
+            and f.due_at < $6
+            and ($3::text is null or f.key = $3)
+        order by 1
+        limit $7
+    ";
 
-const IDS_OF_STORY: &str = concat!(
-    "select id from (select m.id, ",
-    own_due!(),
-    " as due_at from punctual.message m where m.tenant_id = $1 and m.correlation_id = $4::text \
-        and m.due_at is not null and ($2::text is null or m.topic = $2) \
-        and ($3::text is null or m.key = $3)) t \
-    where t.due_at >= $5 and t.due_at < $6 order by id limit $7"
-);
+    const IDS_OF_STORY = "
+        select id
+        from (
+            select m.id, ", own_due!(), " as due_at
+            from punctual.message m
+            where m.tenant_id = $1
+                and m.correlation_id = $4::text
+                and m.due_at is not null
+                and ($2::text is null or m.topic = $2)
+                and ($3::text is null or m.key = $3)
+        ) t
+        where t.due_at >= $5 and t.due_at < $6
+        order by id
+        limit $7
+    ";
+}
 
 /// A timer that was taken out of where it waited.
 struct TakenTimer {
@@ -220,34 +254,58 @@ macro_rules! is_no_run {
 /// Where these timers wait, if they do: `$1` tenant, `$2` ids, `$3` the time.
 macro_rules! places {
     ($jobs:tt) => {
-        concat!(
-            "with t as materialized (select m.id, m.topic, m.key, ",
-            own_due!(),
-            " as due_at from punctual.message m where m.tenant_id = $1 and m.id = any($2::bigint[]) \
-                and m.due_at is not null \
-                and not exists (select 1 from punctual.attempt a where a.message_id = m.id) ",
-            is_no_run!($jobs),
-            "), \
-            x as materialized (select l.id as lane_id, t.id, t.due_at, t.key from t \
-                join punctual.lane l on l.tenant_id = $1 and l.topic = t.topic and l.purpose = 'dispatch' \
-                where t.due_at > $3 or (select count(*) from punctual.route r \
-                    where r.tenant_id = $1 and r.topic = t.topic) <= 1 \
-                union all select 0, t.id, t.due_at, t.key from t) "
-        )
+        concat! {"
+            with t as materialized (
+                select m.id, m.topic, m.key, ", own_due!(), " as due_at
+                from punctual.message m
+                where m.tenant_id = $1
+                    and m.id = any($2::bigint[])
+                    and m.due_at is not null
+                    and not exists (select 1 from punctual.attempt a where a.message_id = m.id)
+                    ", is_no_run!($jobs), "
+            ),
+            x as materialized (
+                select l.id as lane_id, t.id, t.due_at, t.key
+                from t
+                join punctual.lane l on l.tenant_id = $1
+                    and l.topic = t.topic
+                    and l.purpose = 'dispatch'
+                where t.due_at > $3
+                    or (
+                        select count(*)
+                        from punctual.route r
+                        where r.tenant_id = $1 and r.topic = t.topic
+                    ) <= 1
+                union all
+                select 0, t.id, t.due_at, t.key
+                from t
+            )
+        "}
     };
 }
 
 macro_rules! at_work {
     () => {
-        "x join punctual.work w on w.lane_id = x.lane_id and w.due_at = x.due_at \
-            and w.message_id = x.id and w.attempts = 0"
+        "
+        x
+        join punctual.work w on w.lane_id = x.lane_id
+            and w.due_at = x.due_at
+            and w.message_id = x.id
+            and w.attempts = 0
+        "
     };
 }
 
 macro_rules! behind_key {
     () => {
-        "x join punctual.follower f on f.lane_id = x.lane_id and f.key = x.key \
-            and f.due_at = x.due_at and f.message_id = x.id and f.attempts = 0"
+        "
+        x
+        join punctual.follower f on f.lane_id = x.lane_id
+            and f.key = x.key
+            and f.due_at = x.due_at
+            and f.message_id = x.id
+            and f.attempts = 0
+        "
     };
 }
 
@@ -260,43 +318,82 @@ struct Statements {
     in_time: &'static str,
 }
 
-macro_rules! statements {
+macro_rules! take_locked {
     ($jobs:tt) => {
-        Statements {
-            take_locked: concat!(
-                places!($jobs),
-                ", locked as materialized (select w.ctid as place from ",
-                at_work!(),
-                " order by w.lane_id, w.due_at, w.message_id for update of w) \
-                delete from punctual.work where ctid = any(array(select place from locked)) \
-                returning message_id, lane_id, due_at, key"
-            ),
-            take: concat!(
-                places!($jobs),
-                "delete from punctual.work where (lane_id, due_at, message_id) in ( \
-                    select x.lane_id, x.due_at, x.id from x) and attempts = 0 \
-                returning message_id, lane_id, due_at, key"
-            ),
-            followers: concat!(
-                places!($jobs),
-                "select f.message_id, f.lane_id, f.due_at, f.key from ",
-                behind_key!(),
-                " order by f.lane_id, f.key, f.due_at, f.message_id"
-            ),
-            in_time: concat!(
-                places!($jobs),
-                "select w.message_id from ",
-                at_work!(),
-                " union select f.message_id from ",
-                behind_key!(),
-                " order by 1"
-            ),
-        }
+        concat! {places!($jobs), ",
+            locked as materialized (
+                select w.ctid as place
+                from ", at_work!(), "
+                order by w.lane_id, w.due_at, w.message_id
+                for update of w
+            )
+            delete from punctual.work
+            where ctid = any(array(select place from locked))
+            returning message_id, lane_id, due_at, key
+        "}
     };
 }
 
-const WITH_JOBS: Statements = statements!(with_jobs);
-const WITHOUT_JOBS: Statements = statements!(without_jobs);
+macro_rules! take {
+    ($jobs:tt) => {
+        concat! {places!($jobs), "
+            delete from punctual.work
+            where (lane_id, due_at, message_id) in (select x.lane_id, x.due_at, x.id from x)
+                and attempts = 0
+            returning message_id, lane_id, due_at, key
+        "}
+    };
+}
+
+macro_rules! followers {
+    ($jobs:tt) => {
+        concat! {places!($jobs), "
+            select f.message_id, f.lane_id, f.due_at, f.key
+            from ", behind_key!(), "
+            order by f.lane_id, f.key, f.due_at, f.message_id
+        "}
+    };
+}
+
+macro_rules! in_time {
+    ($jobs:tt) => {
+        concat! {places!($jobs), "
+            select w.message_id
+            from ", at_work!(), "
+            union
+            select f.message_id
+            from ", behind_key!(), "
+            order by 1
+        "}
+    };
+}
+
+statements! {
+    const TAKE_LOCKED for Postgres = take_locked!(with_jobs);
+
+    const TAKE = take!(with_jobs);
+
+    const FOLLOWERS = followers!(with_jobs);
+
+    const IN_TIME = in_time!(with_jobs);
+
+    const TAKE_LOCKED_WITHOUT_JOBS for Postgres = take_locked!(without_jobs);
+
+    const TAKE_WITHOUT_JOBS = take!(without_jobs);
+
+    const FOLLOWERS_WITHOUT_JOBS = followers!(without_jobs);
+
+    const IN_TIME_WITHOUT_JOBS = in_time!(without_jobs);
+}
+
+const WITH_JOBS: Statements =
+    Statements { take_locked: TAKE_LOCKED, take: TAKE, followers: FOLLOWERS, in_time: IN_TIME };
+const WITHOUT_JOBS: Statements = Statements {
+    take_locked: TAKE_LOCKED_WITHOUT_JOBS,
+    take: TAKE_WITHOUT_JOBS,
+    followers: FOLLOWERS_WITHOUT_JOBS,
+    in_time: IN_TIME_WITHOUT_JOBS,
+};
 
 async fn statements(tx: &mut Tx) -> Result<&'static Statements> {
     Ok(if tx.has_component(Component::Jobs).await? { &WITH_JOBS } else { &WITHOUT_JOBS })
@@ -353,11 +450,18 @@ async fn write_down(
     Ok(())
 }
 
-const WRITE_ALL: &str = "insert into punctual.timer_change (tenant_id, message_id, at, due_at, cancelled) \
-    select $1::int, t.id, $2::bigint, t.due_at, t.cancelled \
-    from unnest($3::bigint[], $4::bigint[], $5::int[]) t (id, due_at, cancelled)";
-const WRITE_ONE: &str = "insert into punctual.timer_change (tenant_id, at, message_id, due_at, cancelled) \
-    values ($1, $2, $3, $4, $5)";
+statements! {
+    const WRITE_ALL for Postgres = "
+        insert into punctual.timer_change (tenant_id, message_id, at, due_at, cancelled)
+        select $1::int, t.id, $2::bigint, t.due_at, t.cancelled
+        from unnest($3::bigint[], $4::bigint[], $5::int[]) t (id, due_at, cancelled)
+    ";
+
+    const WRITE_ONE = "
+        insert into punctual.timer_change (tenant_id, at, message_id, due_at, cancelled)
+        values ($1, $2, $3, $4, $5)
+    ";
+}
 
 /// Moved timers wait again, at their new time.
 async fn put_back(
@@ -386,5 +490,10 @@ async fn put_back(
     Ok(())
 }
 
-const WAIT_ALL: &str = "insert into punctual.work (message_id, lane_id, due_at, key) \
-    select t.* from unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[]) t";
+statements! {
+    const WAIT_ALL for Postgres = "
+        insert into punctual.work (message_id, lane_id, due_at, key)
+        select t.*
+        from unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[]) t
+    ";
+}
