@@ -13,6 +13,7 @@ pub mod error;
 pub mod frame;
 pub mod health;
 pub mod host;
+pub(crate) mod html;
 pub mod input;
 pub mod metrics;
 pub mod openapi;

@@ -1,5 +1,5 @@
 //! The page on which somebody answers a survey, as pure functions: from a survey, a locale, the answers
-//! so far and what is wrong with them to one HTML document ([`ask`]), and from a form to answers
+//! so far and what is wrong with them to one HTML document ([`render_step`]), and from a form to answers
 //! ([`Form`]).
 //!
 //! The page works without its script and without any file but itself: every step is a plain form.
@@ -13,7 +13,6 @@
 mod files;
 mod form;
 pub(crate) mod frame;
-pub(crate) mod markup;
 mod question;
 #[cfg(test)]
 mod sample;
@@ -26,185 +25,191 @@ pub use files::File;
 pub use form::{BACK, Form, KEEP};
 pub use steps::Steps;
 
-use frame::{Voice, document, languages};
-use markup::Markup;
+use frame::{PageLanguage, survey_document, survey_languages};
+use maud::{Markup, html};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::answers::Wrong;
 use punctual::survey::rules::survey::{Question, Survey};
-use question::Asked;
+use question::QuestionView;
 use serde_json::{Map, Value};
 
-/// One step of a survey, as somebody is to see it.
+/// One step of a survey, as its page shows it.
 #[derive(Debug)]
-pub struct Step<'a> {
+pub struct SurveyStep<'a> {
     /// The link that leads here.
     pub public_id: PublicId,
     /// The survey.
     pub survey: &'a Survey,
     /// The locale of the page, one of the survey's.
     pub locale: &'a str,
-    /// Whether the reader chose it here, so that the next page keeps it.
+    /// Whether the reader chose the locale on this page, so that the next page keeps it.
     pub chosen: bool,
     /// The answers so far, as they were handed in.
     pub answers: &'a Map<String, Value>,
     /// All steps of the path that these answers take.
     pub steps: &'a Steps<'a>,
-    /// Which of them, from 0.
+    /// The number of this step, from 0.
     pub at: usize,
-    /// What is wrong with answers, of this step or any.
+    /// The problems of the answers, of this step or any.
     pub wrong: &'a [(String, Wrong)],
-    /// Whether the script is to say that somebody is there.
+    /// Whether the script reports that the page was opened.
     pub to_be_opened: bool,
 }
 
-/// A page that asks nothing.
+/// A page without questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ClosingPage {
     /// The answers have just come in.
     Thanks,
-    /// They had come in before.
+    /// The answers had come in before.
     Answered,
-    /// It expired, or was withdrawn.
+    /// The survey expired, or was withdrawn.
     Over,
-    /// There is no such link.
+    /// The link does not exist.
     Unknown,
-    /// Too much was asked in too short a time.
+    /// The visitor sent too many requests.
     TooOften,
-    /// Something broke on our side.
+    /// The server failed.
     Trouble,
 }
 
-/// The page of a step.
+/// Renders the page of a step.
 #[must_use]
-pub fn ask(step: &Step<'_>) -> String {
-    let voice = Voice::of(step.survey, step.locale);
-    let here = step.steps.get(step.at);
-    let wrong: Vec<(&Question, &Wrong)> =
-        here.iter().filter_map(|question| Some((*question, step.wrong_with(question)?))).collect();
-    let title = |out: &mut Markup| {
-        if !wrong.is_empty() {
-            out.text(voice.words.problem_mark);
-        }
-        out.text(voice.plain(&step.survey.title));
+pub fn render_step(step: &SurveyStep<'_>) -> String {
+    let language = PageLanguage::of_survey(step.survey, step.locale);
+    let problems = step.problems();
+    let title = html! {
+        @if !problems.is_empty() { (language.texts.problem_mark) }
+        (language.plain_survey_text(&step.survey.title))
     };
-    document(voice, title, |out| {
-        out.raw("<header>\n");
-        languages(voice, step.survey, Some(step.at + 1), out);
-        out.raw("<h1>");
-        voice.text(&step.survey.title, out);
-        out.raw("</h1>\n");
-        progress(step, voice, out);
-        out.raw("</header>\n<main>\n");
-        problems(&wrong, voice, out);
-        form_of(step, voice, out);
-        out.raw("</main>\n");
-    })
+    let body = html! {
+        header {
+            (survey_languages(language, step.survey, Some(step.at + 1)))
+            h1 { (language.survey_text(&step.survey.title)) }
+            (progress(step, language))
+        }
+        main {
+            (problem_list(&problems, language))
+            (step_form(step, language))
+        }
+    };
+    survey_document(language, title, body)
 }
 
-impl Step<'_> {
-    fn wrong_with(&self, question: &Question) -> Option<&Wrong> {
+impl SurveyStep<'_> {
+    /// The questions of this step with a problem.
+    fn problems(&self) -> Vec<(&Question, &Wrong)> {
+        let questions = self.steps.get(self.at).iter();
+        questions.filter_map(|question| Some((*question, self.problem_of(question)?))).collect()
+    }
+
+    fn problem_of(&self, question: &Question) -> Option<&Wrong> {
         self.wrong.iter().find(|(id, _)| *id == question.id).map(|(_, wrong)| wrong)
     }
-
-    /// Where the form goes: this step, in the language that was chosen.
-    fn action(&self, out: &mut Markup) {
-        out.raw("?step=").show(self.at + 1);
-        if self.chosen {
-            out.raw("&amp;lang=").text(self.locale);
-        }
-    }
 }
 
-/// How far one is, counted in questions: how many steps are left is not known before the answers are.
-fn progress(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
+/// Renders the progress, counted in questions: the number of steps depends on answers to come.
+fn progress(step: &SurveyStep<'_>, language: PageLanguage<'_>) -> Markup {
     if step.at == 0 && !step.steps.may_go_on(0) {
-        return;
+        return Markup::default();
     }
     let first = step.steps.get(step.at).first();
     let behind = first.and_then(|first| step.survey.questions.iter().position(|one| one.id == first.id));
-    out.raw("<progress aria-label=\"").text(voice.words.progress).raw("\" max=\"");
-    out.show(step.survey.questions.len())
-        .raw("\" value=\"")
-        .show(behind.unwrap_or(0))
-        .raw("\"></progress>\n");
+    html! {
+        progress aria-label=(language.texts.progress) max=(step.survey.questions.len())
+            value=(behind.unwrap_or(0)) {}
+    }
 }
 
-/// Everything that is wrong on this step, at the top, each leading to its field.
-fn problems(wrong: &[(&Question, &Wrong)], voice: Voice<'_>, out: &mut Markup) {
-    if wrong.is_empty() {
-        return;
-    }
-    out.raw("<div class=\"problems\" id=\"problems\" role=\"alert\" tabindex=\"-1\" autofocus>\n<h2>");
-    voice.say(voice.words.problems, out);
-    out.raw("</h2>\n<ul>\n");
-    for (question, wrong) in wrong {
-        out.raw("<li><a href=\"#f-").text(&question.id).raw("\">");
-        voice.text(&question.text, out);
-        out.raw("</a><br>");
-        voice.words.say(wrong, question, out);
-        out.raw("</li>\n");
-    }
-    out.raw("</ul>\n</div>\n");
-}
-
-fn form_of(step: &Step<'_>, voice: Voice<'_>, out: &mut Markup) {
-    out.raw("<form method=\"post\" novalidate autocomplete=\"off\" action=\"");
-    step.action(out);
-    out.raw("\"");
-    if step.to_be_opened {
-        out.raw(" data-opened=\"../api/SurveyInstances/").show(step.public_id).raw("/opened\"");
-    }
-    out.raw(">\n");
-    for question in step.steps.get(step.at) {
-        let wrong = step.wrong_with(question);
-        Asked { question, voice, answers: step.answers, wrong }.write(out);
-    }
-    // The way on comes first: it is what the Enter key presses.
-    out.raw("<div class=\"buttons\">\n<button type=\"submit\" class=\"on\">");
-    let more = step.steps.may_go_on(step.at);
-    voice.say(if more { voice.words.next } else { voice.words.send }, out);
-    out.raw("</button>\n");
-    if step.at > 0 {
-        out.raw("<button type=\"submit\" name=\".go\" value=\"back\">");
-        voice.say(voice.words.back, out);
-        out.raw("</button>\n");
-    }
-    out.raw("</div>\n</form>\n");
-}
-
-/// A page that asks nothing, of a survey if one is known, in the locale that a reader wants.
-#[must_use]
-pub fn end(end: End, survey: Option<&Survey>, locale: &str) -> String {
-    let voice = survey.map_or_else(|| Voice::alone(locale), |survey| Voice::of(survey, locale));
-    let ends = &voice.words.ends;
-    let ([heading, sentence], mark) = match end {
-        End::Thanks => (ends.thanks, DONE),
-        End::Answered => (ends.answered, DONE),
-        End::Over => (ends.over, CLOSED),
-        End::Unknown => (ends.unknown, CLOSED),
-        End::TooOften => (ends.too_often, CLOSED),
-        End::Trouble => (ends.trouble, CLOSED),
-    };
-    let title = |out: &mut Markup| {
-        out.text(heading);
-    };
-    document(voice, title, |out| {
-        if let Some(survey) = survey {
-            out.raw("<header>\n");
-            languages(voice, survey, None, out);
-            out.raw("<p class=\"of\">");
-            voice.text(&survey.title, out);
-            out.raw("</p>\n</header>\n");
+/// Renders all problems of this step, at the top, each with a link to its field.
+fn problem_list(problems: &[(&Question, &Wrong)], language: PageLanguage<'_>) -> Markup {
+    html! {
+        @if !problems.is_empty() {
+            div class="problems" id="problems" role="alert" tabindex="-1" autofocus {
+                h2 { (language.own_text(language.texts.problems)) }
+                ul {
+                    @for (question, wrong) in problems {
+                        li {
+                            a href={ "#f-" (question.id) } { (language.survey_text(&question.text)) }
+                            br;
+                            (language.texts.problem(wrong, question))
+                        }
+                    }
+                }
+            }
         }
-        out.raw("<main class=\"end\">\n").raw(mark).raw("<h1>");
-        voice.say(heading, out);
-        out.raw("</h1>\n<p>");
-        voice.say(sentence, out);
-        out.raw("</p>\n</main>\n");
-    })
+    }
 }
 
-const DONE: &str = "<svg class=\"mark done\" viewBox=\"0 0 48 48\" aria-hidden=\"true\" focusable=\"false\">\
-    <circle cx=\"24\" cy=\"24\" r=\"22\"/><path d=\"M14 25l7 7 13-15\"/></svg>\n";
-const CLOSED: &str = "<svg class=\"mark\" viewBox=\"0 0 48 48\" aria-hidden=\"true\" focusable=\"false\">\
-    <circle cx=\"24\" cy=\"24\" r=\"22\"/><path d=\"M24 13v14M24 33v2\"/></svg>\n";
+fn step_form(step: &SurveyStep<'_>, language: PageLanguage<'_>) -> Markup {
+    let SurveyStep { answers, public_id, .. } = *step;
+    let opened = step.to_be_opened.then(|| format!("../api/SurveyInstances/{public_id}/opened"));
+    let texts = language.texts;
+    let on = if step.steps.may_go_on(step.at) { texts.next } else { texts.send };
+    html! {
+        form method="post" novalidate autocomplete="off"
+            action={ "?step=" (step.at + 1) @if step.chosen { "&lang=" (step.locale) } }
+            data-opened=[opened] {
+            @for question in step.steps.get(step.at) {
+                (QuestionView { question, language, answers, wrong: step.problem_of(question) }.render())
+            }
+            // The way on comes first, because the Enter key presses the first button.
+            div class="buttons" {
+                button type="submit" class="on" { (language.own_text(on)) }
+                @if step.at > 0 {
+                    button type="submit" name=".go" value="back" { (language.own_text(texts.back)) }
+                }
+            }
+        }
+    }
+}
+
+/// Renders a page without questions, of a survey if one is known, in the locale that a reader wants.
+#[must_use]
+pub fn render_closing_page(page: ClosingPage, survey: Option<&Survey>, locale: &str) -> String {
+    let language = survey.map_or_else(
+        || PageLanguage::without_survey(locale),
+        |survey| PageLanguage::of_survey(survey, locale),
+    );
+    let texts = &language.texts.closing;
+    let ([heading, sentence], mark) = match page {
+        ClosingPage::Thanks => (texts.thanks, done_mark()),
+        ClosingPage::Answered => (texts.answered, done_mark()),
+        ClosingPage::Over => (texts.over, closed_mark()),
+        ClosingPage::Unknown => (texts.unknown, closed_mark()),
+        ClosingPage::TooOften => (texts.too_often, closed_mark()),
+        ClosingPage::Trouble => (texts.trouble, closed_mark()),
+    };
+    let body = html! {
+        @if let Some(survey) = survey {
+            header {
+                (survey_languages(language, survey, None))
+                p class="of" { (language.survey_text(&survey.title)) }
+            }
+        }
+        main class="end" {
+            (mark)
+            h1 { (language.own_text(heading)) }
+            p { (language.own_text(sentence)) }
+        }
+    };
+    survey_document(language, heading, body)
+}
+
+fn done_mark() -> Markup {
+    html! {
+        svg class="mark done" viewBox="0 0 48 48" aria-hidden="true" focusable="false" {
+            circle cx="24" cy="24" r="22" {}
+            path d="M14 25l7 7 13-15" {}
+        }
+    }
+}
+
+fn closed_mark() -> Markup {
+    html! {
+        svg class="mark" viewBox="0 0 48 48" aria-hidden="true" focusable="false" {
+            circle cx="24" cy="24" r="22" {}
+            path d="M24 13v14M24 33v2" {}
+        }
+    }
+}

@@ -4,8 +4,9 @@
 //! Arabic; whoever reads another language gets English, marked as such. The address is shown in part only:
 //! a message with the link in it may have been passed on.
 
-use crate::survey_page::frame::{Files, Voice, sheet};
-use crate::survey_page::markup::Markup;
+use crate::http::html::left_to_right;
+use crate::survey_page::frame::{PageAssets, PageLanguage, document};
+use maud::{Markup, html};
 use punctual::base::locale::{language, same};
 use punctual::base::masked::masked;
 
@@ -16,7 +17,7 @@ pub const UNDO: &str = "undo";
 
 /// What a link is about.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct LinkSubject<'a> {
     /// Whose messages.
     pub address: &'a str,
     /// By which kind of channel.
@@ -29,7 +30,7 @@ pub struct About<'a> {
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LinkStatus {
     /// They are sent.
     Subscribed,
     /// They are sent again.
@@ -43,7 +44,7 @@ pub enum State {
 
 /// What the page says. `{who}`, `{address}` and `{channel}` are filled in.
 #[derive(Debug)]
-struct Words {
+struct UnsubscribeTexts {
     language: &'static str,
     /// The language's own name.
     name: &'static str,
@@ -69,7 +70,7 @@ struct Words {
     whatsapp: &'static str,
 }
 
-const ENGLISH: Words = Words {
+const ENGLISH: UnsubscribeTexts = UnsubscribeTexts {
     language: "en",
     name: "English",
     ask: "Unsubscribe?",
@@ -88,7 +89,7 @@ const ENGLISH: Words = Words {
     whatsapp: "WhatsApp",
 };
 
-const ARABIC: Words = Words {
+const ARABIC: UnsubscribeTexts = UnsubscribeTexts {
     language: "ar",
     name: "العربية",
     ask: "إلغاء الاشتراك؟",
@@ -107,11 +108,11 @@ const ARABIC: Words = Words {
     whatsapp: "واتساب",
 };
 
-const ALL: [Words; 2] = [ENGLISH, ARABIC];
-/// The survey's files, from where this page stands; without its script.
-const FILES: Files = Files { at: "../s/assets/", script: false };
+const ALL: [UnsubscribeTexts; 2] = [ENGLISH, ARABIC];
+/// The survey's style, relative to this page; without its script.
+const ASSETS: PageAssets = PageAssets { folder: "../s/assets/", script: false };
 
-impl Words {
+impl UnsubscribeTexts {
     fn of(locale: &str) -> &'static Self {
         const { &ALL }
             .iter()
@@ -132,119 +133,127 @@ impl Words {
     }
 }
 
-/// The page of a link.
+/// Renders the page of a link.
 #[must_use]
-pub fn page(about: &About<'_>, state: State, locale: &str) -> String {
-    let words = Words::of(locale);
-    let of_kind = |one, all| if about.one_kind { one } else { all };
-    let (heading, sentence, button) = match state {
-        State::Subscribed => {
-            (words.ask, of_kind(words.ask_one, words.ask_all), Some(("unsubscribe", words.unsubscribe)))
+pub fn render(subject: &LinkSubject<'_>, status: LinkStatus, locale: &str) -> String {
+    let texts = UnsubscribeTexts::of(locale);
+    let of_kind = |one, all| if subject.one_kind { one } else { all };
+    let (heading, sentence, button) = match status {
+        LinkStatus::Subscribed => {
+            (texts.ask, of_kind(texts.ask_one, texts.ask_all), Some(("unsubscribe", texts.unsubscribe)))
         }
-        State::Again => (words.again, words.again_both, Some(("unsubscribe", words.unsubscribe))),
-        State::Unsubscribed { undo } => {
-            (words.done, of_kind(words.done_one, words.done_all), undo.then_some((UNDO, words.undo)))
+        LinkStatus::Again => (texts.again, texts.again_both, Some(("unsubscribe", texts.unsubscribe))),
+        LinkStatus::Unsubscribed { undo } => {
+            (texts.done, of_kind(texts.done_one, texts.done_all), undo.then_some((UNDO, texts.undo)))
         }
     };
-    write(locale, heading, |out| {
-        filled(sentence, about, words, out);
-        out.raw("</p>\n");
-        if let Some((value, name)) = button {
-            out.raw("<form method=\"post\">\n<div class=\"buttons\">\n<button type=\"submit\"");
-            out.raw_if(value != UNDO, " class=\"on\"").raw(" name=\"").text(FIELD).raw("\" value=\"");
-            out.text(value).raw("\">").text(name).raw("</button>\n</div>\n</form>\n");
+    let form = html! {
+        @if let Some((value, name)) = button {
+            form method="post" {
+                div class="buttons" {
+                    button type="submit" class=[(value != UNDO).then_some("on")] name=(FIELD) value=(value)
+                        { (name) }
+                }
+            }
         }
-    })
+    };
+    render_with(locale, heading, filled(sentence, subject, texts), form)
 }
 
-/// A sentence with what it is about. Each stands alone, so that a number in an Arabic sentence is not
-/// read backwards.
-fn filled(sentence: &'static str, about: &About<'_>, words: &'static Words, out: &mut Markup) {
-    for (n, part) in sentence.split('{').enumerate() {
-        let (name, rest) = if n == 0 { ("", part) } else { part.split_once('}').unwrap_or(("", part)) };
-        match name {
-            "who" => out.raw("<bdi>").text(about.tenant).raw("</bdi>"),
-            "address" => out.raw("<bdi dir=\"ltr\">").text(&masked(about.address)).raw("</bdi>"),
-            "channel" => out.raw("<bdi>").text(words.channel(about.channel)).raw("</bdi>"),
-            _ => out,
-        };
-        out.text(rest);
+/// Fills a sentence. Each value is isolated, so that a number in an Arabic sentence is not read backwards.
+fn filled(sentence: &'static str, subject: &LinkSubject<'_>, texts: &UnsubscribeTexts) -> Markup {
+    let parts = sentence.split('{').enumerate().map(|(n, part)| match part.split_once('}') {
+        Some(named) if n > 0 => named,
+        _ => ("", part),
+    });
+    html! {
+        @for (name, rest) in parts {
+            @match name {
+                "who" => { bdi { (subject.tenant) } }
+                "address" => (left_to_right(masked(subject.address))),
+                "channel" => { bdi { (texts.channel(subject.channel)) } }
+                _ => {}
+            }
+            (rest)
+        }
     }
 }
 
-/// The page of a link that nobody has.
+/// Renders the page of a link that does not exist.
 #[must_use]
-pub fn unknown(locale: &str) -> String {
-    let [heading, sentence] = Words::of(locale).unknown;
-    plain(locale, heading, sentence)
+pub fn render_unknown(locale: &str) -> String {
+    let [heading, sentence] = UnsubscribeTexts::of(locale).unknown;
+    render_plain(locale, heading, sentence)
 }
 
-/// The page for somebody who asks too often.
+/// Renders the page for a visitor who sent too many requests.
 #[must_use]
-pub fn too_often(locale: &str) -> String {
-    let [heading, sentence] = Voice::alone(locale).words.ends.too_often;
-    plain(locale, heading, sentence)
+pub fn render_too_often(locale: &str) -> String {
+    let [heading, sentence] = PageLanguage::without_survey(locale).texts.closing.too_often;
+    render_plain(locale, heading, sentence)
 }
 
-/// The page that says that something broke on our side.
+/// Renders the page for a failure of the server.
 #[must_use]
-pub fn trouble(locale: &str) -> String {
-    let [heading, sentence] = Voice::alone(locale).words.ends.trouble;
-    plain(locale, heading, sentence)
+pub fn render_trouble(locale: &str) -> String {
+    let [heading, sentence] = PageLanguage::without_survey(locale).texts.closing.trouble;
+    render_plain(locale, heading, sentence)
 }
 
-fn plain(locale: &str, heading: &'static str, sentence: &'static str) -> String {
-    write(locale, heading, |out| {
-        out.text(sentence).raw("</p>\n");
-    })
+fn render_plain(locale: &str, heading: &'static str, sentence: &'static str) -> String {
+    render_with(locale, heading, html! { (sentence) }, Markup::default())
 }
 
-/// Writes a page; `rest` goes on within the paragraph.
-fn write(locale: &str, heading: &'static str, rest: impl FnOnce(&mut Markup)) -> String {
-    let voice = Voice::alone(locale);
-    let title = |out: &mut Markup| {
-        out.text(heading);
+fn render_with(locale: &str, heading: &'static str, sentence: Markup, form: Markup) -> String {
+    let language = PageLanguage::without_survey(locale);
+    let body = html! {
+        (languages(language))
+        main class="end" {
+            h1 { (heading) }
+            p { (sentence) }
+            (form)
+        }
     };
-    sheet(voice, FILES, title, |out| {
-        languages(voice, out);
-        out.raw("<main class=\"end\">\n<h1>").text(heading).raw("</h1>\n<p>");
-        rest(out);
-        out.raw("</main>\n");
-    })
+    document(language, ASSETS, heading, body)
 }
 
-fn languages(voice: Voice<'_>, out: &mut Markup) {
-    out.raw("<header>\n<nav class=\"languages\" aria-label=\"")
-        .text(voice.words.languages)
-        .raw("\">\n<ul>\n");
-    for words in &ALL {
-        out.raw("<li><a lang=\"").text(words.language).raw("\" hreflang=\"").text(words.language);
-        out.raw("\" href=\"?lang=").text(words.language).raw("\"");
-        out.raw_if(same(words.language, language(voice.locale)), " aria-current=\"true\"");
-        out.raw(">").text(words.name).raw("</a></li>\n");
+fn languages(page: PageLanguage<'_>) -> Markup {
+    html! {
+        header {
+            nav class="languages" aria-label=(page.texts.languages) {
+                ul {
+                    @for UnsubscribeTexts { language: tag, name, .. } in &ALL {
+                        li {
+                            a lang=(tag) hreflang=(tag) href={ "?lang=" (tag) }
+                                aria-current=[same(tag, language(page.locale)).then_some("true")] { (name) }
+                        }
+                    }
+                }
+            }
+        }
     }
-    out.raw("</ul>\n</nav>\n</header>\n");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ABOUT: About<'_> =
-        About { address: "ana@example.org", channel: "email", one_kind: true, tenant: "Acme <& Sons>" };
+    const SUBJECT: LinkSubject<'_> =
+        LinkSubject { address: "ana@example.org", channel: "email", one_kind: true, tenant: "Acme <& Sons>" };
 
     /// NTF-18: it asks, does, and takes back, in both languages and both directions, without a script.
     #[test]
     fn ntf_18_the_page_speaks_two_languages_and_has_no_script() {
+        use LinkStatus::{Again, Subscribed, Unsubscribed};
         let table = [
-            ("en", State::Subscribed, "dir=\"ltr\"", "Unsubscribe?", Some("value=\"unsubscribe\"")),
-            ("ar-IQ", State::Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", Some("value=\"unsubscribe\"")),
-            ("en", State::Unsubscribed { undo: true }, "ltr", "You are unsubscribed", Some("value=\"undo\"")),
-            ("ar", State::Unsubscribed { undo: false }, "rtl", "تم إلغاء اشتراكك", None),
-            ("de", State::Again, "lang=\"en\"", "You are subscribed again", Some("value=\"unsubscribe\"")),
+            ("en", Subscribed, "dir=\"ltr\"", "Unsubscribe?", Some("value=\"unsubscribe\"")),
+            ("ar-IQ", Subscribed, "dir=\"rtl\"", "إلغاء الاشتراك؟", Some("value=\"unsubscribe\"")),
+            ("en", Unsubscribed { undo: true }, "ltr", "You are unsubscribed", Some("value=\"undo\"")),
+            ("ar", Unsubscribed { undo: false }, "rtl", "تم إلغاء اشتراكك", None),
+            ("de", Again, "lang=\"en\"", "You are subscribed again", Some("value=\"unsubscribe\"")),
         ];
         for (locale, state, has, heading, button) in table {
-            let page = page(&ABOUT, state, locale);
+            let page = render(&SUBJECT, state, locale);
             assert!(page.contains(has) && page.contains(&format!("<h1>{heading}</h1>")), "{page}");
             assert!(page.contains("Acme &lt;&amp; Sons&gt;") && !page.contains("Sons>"), "{page}");
             assert!(page.contains("a•••@example.org") && !page.contains("ana@"), "{page}");
@@ -259,7 +268,7 @@ mod tests {
             }
         }
         for locale in ["en", "ar"] {
-            for page in [unknown(locale), too_often(locale), trouble(locale)] {
+            for page in [render_unknown(locale), render_too_often(locale), render_trouble(locale)] {
                 assert!(page.contains(&format!("lang=\"{locale}\"")) && !page.contains("<form"), "{page}");
             }
         }
@@ -267,9 +276,9 @@ mod tests {
 
     #[test]
     fn the_sentence_says_how_much_it_is_about() {
-        let all = About { one_kind: false, channel: "push", ..ABOUT };
-        assert!(page(&ABOUT, State::Subscribed, "en").contains("messages like this one"));
-        assert!(page(&all, State::Subscribed, "en").contains("any messages"));
-        assert!(page(&all, State::Unsubscribed { undo: true }, "en").contains("<bdi>push</bdi>"));
+        let all = LinkSubject { one_kind: false, channel: "push", ..SUBJECT };
+        assert!(render(&SUBJECT, LinkStatus::Subscribed, "en").contains("messages like this one"));
+        assert!(render(&all, LinkStatus::Subscribed, "en").contains("any messages"));
+        assert!(render(&all, LinkStatus::Unsubscribed { undo: true }, "en").contains("<bdi>push</bdi>"));
     }
 }

@@ -1,11 +1,12 @@
 //! `GET /docs`: the operations on one page that needs nothing but itself.
 
+use super::html::page_text;
 use super::{Route, openapi};
 use crate::auth::Need;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse};
+use maud::{DOCTYPE, PreEscaped, html};
 use punctual::base::random;
-use std::fmt::Write;
 
 const STYLE: &str = "\
     :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
@@ -15,6 +16,8 @@ const STYLE: &str = "\
     code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}\
     .verb{font-weight:600}";
 
+const COLUMNS: [&str; 4] = ["Verb", "Path", "What it does", "Role"];
+
 /// The page.
 pub async fn show() -> impl IntoResponse {
     let nonce = random::hex::<16>();
@@ -23,25 +26,41 @@ pub async fn show() -> impl IntoResponse {
 }
 
 fn page(routes: &[Route], nonce: &str) -> String {
-    let mut rows = String::new();
-    for route in routes {
-        let Some(operation) = openapi::OPERATIONS.iter().find(|o| o.route == route.name) else {
-            continue;
-        };
-        let (method, path) = route.method_and_path();
-        let (summary, role) = (operation.summary, role(route.need));
-        let _ =
-            writeln!(rows, "<tr><td class=verb>{method}<td><code>{path}</code><td>{summary}<td>{role}</tr>");
-    }
-    format!(
-        "<!doctype html><html lang=en><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width\"><title>Punctual: operations</title>\
-         <style nonce={nonce}>{STYLE}</style><h1>Operations</h1>\
-         <p>Send a key as <code>Authorization: Bearer KEY</code>. Shapes of requests and answers are in \
-         <a href=\"/openapi.json\">openapi.json</a>, which every OpenAPI viewer reads.</p>\
-         <table><thead><tr><th>Verb<th>Path<th>What it does<th>Role</thead>\
-         <tbody>\n{rows}</tbody></table></html>"
-    )
+    let listed = routes.iter().filter_map(|route| {
+        let operation = openapi::OPERATIONS.iter().find(|operation| operation.route == route.name)?;
+        Some((route.method_and_path(), operation.summary, role(route.need)))
+    });
+    page_text(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { "Punctual: operations" }
+                style nonce=(nonce) { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Operations" }
+                p {
+                    "Send a key as " code { "Authorization: Bearer KEY" } ". Shapes of requests and answers \
+                     are in " a href="/openapi.json" { "openapi.json" } ", which every OpenAPI viewer reads."
+                }
+                table {
+                    thead { tr { @for title in COLUMNS { th scope="col" { (title) } } } }
+                    tbody {
+                        @for ((method, path), summary, role) in listed {
+                            tr {
+                                td class="verb" { (method) }
+                                td { code { (path) } }
+                                td { (summary) }
+                                td { (role) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
 }
 
 fn role(need: Need) -> &'static str {

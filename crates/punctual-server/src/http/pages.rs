@@ -7,7 +7,7 @@
 
 mod basic;
 mod counters;
-pub(crate) mod html;
+mod html;
 mod inbox;
 mod letters;
 mod providers;
@@ -24,7 +24,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use punctual::access::store::keys::Role;
-use sight::Sight;
+use sight::StatusView;
 
 /// Only our own style and script, and nobody may put the page into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -50,9 +50,9 @@ async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
     if !may_look(&app, &headers).await {
         return refused();
     }
-    match Sight::take(&app).await {
-        Ok(sight) => page(StatusCode::OK, status::render(&sight)),
-        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::trouble(&error.to_string())),
+    match StatusView::load(&app).await {
+        Ok(view) => page(StatusCode::OK, status::render(&view)),
+        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::render_trouble(&error.to_string())),
     }
 }
 
@@ -72,7 +72,7 @@ async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
 }
 
 fn refused() -> Response {
-    let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
+    let mut refused = page(StatusCode::UNAUTHORIZED, html::render_sign_in());
     let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
     refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
     refused

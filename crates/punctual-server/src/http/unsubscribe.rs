@@ -10,7 +10,7 @@ use super::input;
 use super::visit::reader::Reader;
 use super::visitor::{Follower, TooOften};
 use crate::app::App;
-use crate::unsubscribe_page::{self, About, State as Stands};
+use crate::unsubscribe_page::{self, LinkStatus, LinkSubject};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -73,7 +73,7 @@ async fn answer(
     };
     match follow(app, &follower, action).await {
         Ok(Some((link, standing))) => page(StatusCode::OK, rendered(&link, &standing, reader, action)),
-        Ok(None) => page(StatusCode::NOT_FOUND, unsubscribe_page::unknown(reader.wanted())),
+        Ok(None) => page(StatusCode::NOT_FOUND, unsubscribe_page::render_unknown(reader.wanted())),
         Err(error) => trouble(error.into(), reader),
     }
 }
@@ -95,30 +95,31 @@ async fn follow(
 }
 
 fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, action: LinkAction) -> String {
-    let state = match (standing.suppressed, standing.by_link) {
-        (true, by_link) => Stands::Unsubscribed { undo: by_link },
-        (false, _) if action == LinkAction::Undo => Stands::Again,
-        (false, _) => Stands::Subscribed,
+    let status = match (standing.suppressed, standing.by_link) {
+        (true, by_link) => LinkStatus::Unsubscribed { undo: by_link },
+        (false, _) if action == LinkAction::Undo => LinkStatus::Again,
+        (false, _) => LinkStatus::Subscribed,
     };
     let locale = standing.locale.as_deref().or(link.locale.as_deref());
-    let about = About {
+    let subject = LinkSubject {
         address: &link.address,
         channel: &link.channel,
         one_kind: link.kind.is_some(),
         tenant: &standing.tenant,
     };
-    unsubscribe_page::page(&about, state, reader.spoken(locale))
+    unsubscribe_page::render(&subject, status, reader.spoken(locale))
 }
 
 fn too_often(often: TooOften, reader: &Reader) -> Response {
-    let mut response = page(StatusCode::TOO_MANY_REQUESTS, unsubscribe_page::too_often(reader.wanted()));
+    let mut response =
+        page(StatusCode::TOO_MANY_REQUESTS, unsubscribe_page::render_too_often(reader.wanted()));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
 fn trouble(failure: Failure, reader: &Reader) -> Response {
-    page(failure.status(), unsubscribe_page::trouble(reader.wanted()))
+    page(failure.status(), unsubscribe_page::render_trouble(reader.wanted()))
 }
 
 fn page(status: StatusCode, body: String) -> Response {

@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::input;
 use super::visitor::{TooOften, Visitor};
 use crate::app::App;
-use crate::survey_page::{self, BACK, End, File, Form, KEEP, Step, Steps};
+use crate::survey_page::{self, BACK, ClosingPage, File, Form, KEEP, Steps, SurveyStep};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -41,7 +41,7 @@ pub async fn show(State(app): State<App>, visitor: Result<Visitor, TooOften>, re
             let at = steps.place(wanted, answers, &wrong);
             let unopened = is_unopened(visit.status);
             let step = step(&visit, &reader, answers, &steps);
-            page(StatusCode::OK, survey_page::ask(&Step { at, to_be_opened: unopened, ..step }))
+            page(StatusCode::OK, survey_page::render_step(&SurveyStep { at, to_be_opened: unopened, ..step }))
         }),
         Err(response) => response,
     }
@@ -93,9 +93,9 @@ async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) ->
 /// The page of a survey that cannot be answered any more.
 fn standing(visit: &Visit, reader: &Reader) -> Option<Response> {
     let (status, end) = match visit.status {
-        EntryStatus::Completed if reader.done => (StatusCode::OK, End::Thanks),
-        EntryStatus::Completed => (StatusCode::OK, End::Answered),
-        EntryStatus::Expired | EntryStatus::Cancelled => (StatusCode::GONE, End::Over),
+        EntryStatus::Completed if reader.done => (StatusCode::OK, ClosingPage::Thanks),
+        EntryStatus::Completed => (StatusCode::OK, ClosingPage::Answered),
+        EntryStatus::Expired | EntryStatus::Cancelled => (StatusCode::GONE, ClosingPage::Over),
         EntryStatus::Pending | EntryStatus::Sent | EntryStatus::Opened | EntryStatus::Failed => return None,
     };
     Some(closing(status, end, visit, reader))
@@ -132,7 +132,7 @@ async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punct
     }
     if !wrong.is_empty() {
         let step = step(visit, reader, &answers, &steps);
-        let page_of = survey_page::ask(&Step { at, wrong: &wrong, ..step });
+        let page_of = survey_page::render_step(&SurveyStep { at, wrong: &wrong, ..step });
         return Ok(page(StatusCode::UNPROCESSABLE_ENTITY, page_of));
     }
     if steps.is_last(at) { submit(app, visit, reader, answers).await } else { Ok(reader.to_step(at + 2)) }
@@ -149,16 +149,19 @@ async fn submit(
         Submitted::Done { .. } => reader.to_thanks(),
         Submitted::Unknown => unknown(reader),
         Submitted::Ended(refusal) if refusal.status() == EntryStatus::Completed => {
-            closing(StatusCode::CONFLICT, End::Answered, visit, reader)
+            closing(StatusCode::CONFLICT, ClosingPage::Answered, visit, reader)
         }
-        Submitted::Ended(_) => closing(StatusCode::GONE, End::Over, visit, reader),
+        Submitted::Ended(_) => closing(StatusCode::GONE, ClosingPage::Over, visit, reader),
         // Something on an earlier step, as when two pages of one survey are open.
         Submitted::Wrong(Refused(wrong)) => {
             app.engine.keep_progress(visit.public_id, answers.clone()).await?;
             let steps = Steps::of(&visit.survey, &answers);
             let at = steps.place(None, &answers, &wrong);
             let step = step(visit, reader, &answers, &steps);
-            page(StatusCode::UNPROCESSABLE_ENTITY, survey_page::ask(&Step { at, wrong: &wrong, ..step }))
+            page(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                survey_page::render_step(&SurveyStep { at, wrong: &wrong, ..step }),
+            )
         }
     })
 }
@@ -168,9 +171,9 @@ fn step<'a>(
     reader: &Reader,
     answers: &'a Map<String, Value>,
     steps: &'a Steps<'a>,
-) -> Step<'a> {
+) -> SurveyStep<'a> {
     let (locale, chosen) = reader.locale(&visit.survey, visit.locale.as_deref());
-    Step {
+    SurveyStep {
         public_id: visit.public_id,
         survey: &visit.survey,
         locale,
@@ -191,25 +194,27 @@ const fn is_unopened(status: EntryStatus) -> bool {
     matches!(status, EntryStatus::Pending | EntryStatus::Sent)
 }
 
-fn closing(status: StatusCode, end: End, visit: &Visit, reader: &Reader) -> Response {
+fn closing(status: StatusCode, end: ClosingPage, visit: &Visit, reader: &Reader) -> Response {
     let (locale, _) = reader.locale(&visit.survey, visit.locale.as_deref());
-    page(status, survey_page::end(end, Some(&visit.survey), locale))
+    page(status, survey_page::render_closing_page(end, Some(&visit.survey), locale))
 }
 
 fn unknown(reader: &Reader) -> Response {
-    page(StatusCode::NOT_FOUND, survey_page::end(End::Unknown, None, reader.wanted()))
+    page(StatusCode::NOT_FOUND, survey_page::render_closing_page(ClosingPage::Unknown, None, reader.wanted()))
 }
 
 fn too_often(often: TooOften, reader: &Reader) -> Response {
-    let mut response =
-        page(StatusCode::TOO_MANY_REQUESTS, survey_page::end(End::TooOften, None, reader.wanted()));
+    let mut response = page(
+        StatusCode::TOO_MANY_REQUESTS,
+        survey_page::render_closing_page(ClosingPage::TooOften, None, reader.wanted()),
+    );
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
 fn trouble(failure: Failure, reader: &Reader) -> Response {
-    page(failure.status(), survey_page::end(End::Trouble, None, reader.wanted()))
+    page(failure.status(), survey_page::render_closing_page(ClosingPage::Trouble, None, reader.wanted()))
 }
 
 fn page(status: StatusCode, body: String) -> Response {

@@ -1,134 +1,118 @@
-//! What is around every page: the document, its direction, its title, the choice of languages.
+//! The layout of every public page: the document, its direction, its title, the choice of languages.
 
 use super::files::File;
-use super::markup::Markup;
-use super::words::{Words, name_of};
+use super::words::{PageTexts, name_of};
+use crate::http::html::page_text;
+use maud::{DOCTYPE, Markup, Render, html};
 use punctual::base::locale::{Texts, right_to_left, same};
 use punctual::survey::rules::survey::Survey;
 
-/// Room for a usual page.
-const PAGE_BYTES: usize = 16 * 1024;
-
-/// The language of one page, and how things are said in it.
+/// The language of one page: of the survey's texts and of our own.
 #[derive(Clone, Copy, Debug)]
-pub struct Voice<'a> {
+pub struct PageLanguage<'a> {
     /// The locale of the page.
     pub locale: &'a str,
-    /// The one that every text of the survey has.
+    /// The locale that every text of the survey has.
     pub default: &'a str,
-    /// Our own words.
-    pub words: &'static Words,
+    /// Our own texts.
+    pub texts: &'static PageTexts,
 }
 
-impl<'a> Voice<'a> {
-    /// A voice in a locale of a survey.
-    pub fn of(survey: &'a Survey, locale: &'a str) -> Self {
-        Self { locale, default: &survey.default_locale, words: Words::of(locale) }
+impl<'a> PageLanguage<'a> {
+    /// The language of a page in a locale of a survey.
+    pub fn of_survey(survey: &'a Survey, locale: &'a str) -> Self {
+        Self { locale, default: &survey.default_locale, texts: PageTexts::of(locale) }
     }
 
-    /// A voice for a page without a survey, in the first of our languages that a reader wants.
-    pub fn alone(wanted: &'a str) -> Self {
-        let locale = if Words::speak(wanted) { wanted } else { "en" };
-        Self { locale, default: locale, words: Words::of(locale) }
+    /// The language of a page without a survey: the reader's, or English where we do not have it.
+    pub fn without_survey(wanted: &'a str) -> Self {
+        let locale = if PageTexts::has_language(wanted) { wanted } else { "en" };
+        Self { locale, default: locale, texts: PageTexts::of(locale) }
     }
 
-    /// A text of the survey; marked if it is not in the page's language.
-    pub fn text(&self, texts: &Texts, out: &mut Markup) {
+    /// A text of the survey, marked if it is not in the page's language.
+    pub fn survey_text(&self, texts: &Texts) -> Markup {
         match texts.find(self.locale) {
-            Some(text) => out.text(text),
-            None => {
-                out.raw("<span lang=\"").text(self.default).raw("\" dir=\"").raw(direction(self.default));
-                out.raw("\">").text(texts.get(self.default, self.default)).raw("</span>")
-            }
-        };
+            Some(text) => html! { (text) },
+            None => html! {
+                span lang=(self.default) dir=(direction(self.default)) {
+                    (texts.get(self.default, self.default))
+                }
+            },
+        }
     }
 
-    /// A text of the survey without markup, for an attribute or a title.
-    pub fn plain<'t>(&self, texts: &'t Texts) -> &'t str {
+    /// A text of the survey without a mark, for an attribute or a title.
+    pub fn plain_survey_text<'t>(&self, texts: &'t Texts) -> &'t str {
         texts.get(self.locale, self.default)
     }
 
-    /// Words of our own; marked if they are not in the page's language.
-    pub fn say(&self, words: &'static str, out: &mut Markup) {
-        if Words::speak(self.locale) {
-            out.text(words);
-        } else {
-            out.raw("<span lang=\"")
-                .text(self.words.language)
-                .raw("\" dir=\"ltr\">")
-                .text(words)
-                .raw("</span>");
+    /// A text of our own, marked if it is not in the page's language.
+    pub fn own_text(&self, text: &'static str) -> Markup {
+        if PageTexts::has_language(self.locale) {
+            return html! { (text) };
         }
+        html! { span lang=(self.texts.language) dir="ltr" { (text) } }
     }
 }
 
-const fn direction_of(rtl: bool) -> &'static str {
-    if rtl { "rtl" } else { "ltr" }
-}
-
 fn direction(locale: &str) -> &'static str {
-    direction_of(right_to_left(locale))
+    if right_to_left(locale) { "rtl" } else { "ltr" }
 }
 
-/// Where a page finds its files, and whether it has the script.
+/// The place of a page's assets, and whether the page has the script.
 #[derive(Clone, Copy, Debug)]
-pub struct Files {
-    /// Their place, seen from the page.
-    pub at: &'static str,
+pub struct PageAssets {
+    /// Their folder, relative to the page.
+    pub folder: &'static str,
     /// Whether there is a script.
     pub script: bool,
 }
 
-/// Writes a whole document. `title` is its name, without markup; `body` writes what is in it.
-pub fn document(voice: Voice<'_>, title: impl FnOnce(&mut Markup), body: impl FnOnce(&mut Markup)) -> String {
-    sheet(voice, Files { at: "assets/", script: true }, title, body)
+/// Renders a survey's page.
+pub fn survey_document(language: PageLanguage<'_>, title: impl Render, body: Markup) -> String {
+    document(language, PageAssets { folder: "assets/", script: true }, title, body)
 }
 
-/// The same for a page that stands elsewhere.
-pub fn sheet(
-    voice: Voice<'_>,
-    files: Files,
-    title: impl FnOnce(&mut Markup),
-    body: impl FnOnce(&mut Markup),
-) -> String {
-    let mut out = Markup::with_room(PAGE_BYTES);
-    out.raw("<!doctype html>\n<html lang=\"")
-        .text(voice.locale)
-        .raw("\" dir=\"")
-        .raw(direction(voice.locale));
-    out.raw(
-        "\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"robots\" content=\"noindex\">\n\
-         <meta name=\"format-detection\" content=\"telephone=no\">\n<title>",
-    );
-    title(&mut out);
-    out.raw("</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"").raw(files.at);
-    out.text(&File::style().name).raw("\">\n");
-    if files.script {
-        out.raw("<script src=\"").raw(files.at).text(&File::script().name).raw("\" defer></script>\n");
-    }
-    out.raw("</head>\n<body>\n<div class=\"sheet\">\n");
-    body(&mut out);
-    out.raw("</div>\n</body>\n</html>\n");
-    out.into_text()
-}
-
-/// Writes the choice of languages, if there is one. `step` is where one stays, counted from 1.
-pub fn languages(voice: Voice<'_>, survey: &Survey, step: Option<usize>, out: &mut Markup) {
-    if survey.locales.len() < 2 {
-        return;
-    }
-    out.raw("<nav class=\"languages\" aria-label=\"").text(voice.words.languages).raw("\">\n<ul>\n");
-    for locale in &survey.locales {
-        out.raw("<li><a lang=\"").text(locale).raw("\" hreflang=\"").text(locale).raw("\" dir=\"");
-        out.raw(direction(locale)).raw("\" href=\"?lang=").text(locale);
-        if let Some(step) = step {
-            out.raw("&amp;step=").show(step);
+/// Renders a page.
+pub fn document(language: PageLanguage<'_>, assets: PageAssets, title: impl Render, body: Markup) -> String {
+    page_text(html! {
+        (DOCTYPE)
+        html lang=(language.locale) dir=(direction(language.locale)) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                meta name="format-detection" content="telephone=no";
+                title { (title) }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href={ (assets.folder) (File::style().name) };
+                @if assets.script {
+                    script src={ (assets.folder) (File::script().name) } defer {}
+                }
+            }
+            body { div class="sheet" { (body) } }
         }
-        out.raw("\"").raw_if(same(locale, voice.locale), " aria-current=\"true\"");
-        out.raw(">").text(name_of(locale, &survey.locales)).raw("</a></li>\n");
+    })
+}
+
+/// Renders the choice of languages, if there is one. `step` is the current step, counted from 1.
+pub fn survey_languages(language: PageLanguage<'_>, survey: &Survey, step: Option<usize>) -> Markup {
+    html! {
+        @if survey.locales.len() > 1 {
+            nav class="languages" aria-label=(language.texts.languages) {
+                ul {
+                    @for locale in &survey.locales {
+                        li {
+                            a lang=(locale) hreflang=(locale) dir=(direction(locale))
+                                href={ "?lang=" (locale) @if let Some(step) = step { "&step=" (step) } }
+                                aria-current=[same(locale, language.locale).then_some("true")]
+                                { (name_of(locale, &survey.locales)) }
+                        }
+                    }
+                }
+            }
+        }
     }
-    out.raw("</ul>\n</nav>\n");
 }

@@ -1,10 +1,11 @@
-//! One question as markup: its text, what helps, what is wrong, and its fields.
+//! One question as markup: its text, its help, its problem, and its fields.
 //!
-//! Choices are a fieldset with a legend, one field has a label. Everything said about a question
-//! is tied to it, and every field can be reached and used with a keyboard alone.
+//! Choices are a fieldset with a legend, one field has a label. All notes on a question are tied to it,
+//! and every field can be reached and used with a keyboard alone.
 
-use super::frame::Voice;
-use super::markup::Markup;
+use super::frame::PageLanguage;
+use super::words::filled;
+use maud::{Markup, html};
 use punctual::base::limits::{LONG_ANSWER_CHARS_MAX, SHORT_ANSWER_CHARS_MAX};
 use punctual::survey::rules::answers::Wrong;
 use punctual::survey::rules::survey::{Choice, Kind, NPS, Question, label};
@@ -13,257 +14,246 @@ use std::ops::RangeInclusive;
 
 /// A scale from 1 with this many steps at most is shown as stars.
 const STARS_MAX: i64 = 5;
-const STAR: &str = "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\" focusable=\"false\">\
-    <path d=\"M12 2.6l2.9 5.9 6.5.9-4.7 4.6 1.1 6.5-5.8-3.1-5.8 3.1 1.1-6.5-4.7-4.6 6.5-.9z\"/></svg>";
+/// The outline of a star in a square of 24 units.
+const STAR_PATH: &str = "M12 2.6l2.9 5.9 6.5.9-4.7 4.6 1.1 6.5-5.8-3.1-5.8 3.1 1.1-6.5-4.7-4.6 6.5-.9z";
 /// The days that bound nothing.
 const FIRST_DAY: &str = "0000-01-01";
 const LAST_DAY: &str = "9999-12-31";
 
-/// A question that is being asked.
+/// A question on a page.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct QuestionView<'a> {
     /// The question.
     pub question: &'a Question,
-    /// In which language.
-    pub voice: Voice<'a>,
+    /// The language of the page.
+    pub language: PageLanguage<'a>,
     /// All answers so far.
     pub answers: &'a Map<String, Value>,
-    /// What is wrong with its answer.
+    /// The problem with its answer.
     pub wrong: Option<&'a Wrong>,
 }
 
-/// Notes about a question that its fields refer to.
-struct Notes {
-    help: bool,
-    bounds: bool,
-    wrong: bool,
-}
-
-impl Asked<'_> {
-    /// Writes it.
-    pub fn write(&self, out: &mut Markup) {
+impl QuestionView<'_> {
+    /// Renders the question.
+    pub fn render(&self) -> Markup {
         match &self.question.kind {
-            Kind::ShortText(_) | Kind::LongText(_) | Kind::Number(_) | Kind::Date(_) => self.field(out),
-            _ => self.group(out),
+            Kind::ShortText(_) | Kind::LongText(_) | Kind::Number(_) | Kind::Date(_) => self.field(),
+            _ => self.group(),
         }
     }
 
-    /// A question with one field.
-    fn field(&self, out: &mut Markup) {
-        out.raw("<div class=\"question\">\n<label class=\"asked\" for=\"f-")
-            .text(&self.question.id)
-            .raw("\">");
-        self.text(out);
-        out.raw("</label>\n");
-        let notes = self.notes(out);
-        match &self.question.kind {
-            Kind::LongText(_) => {
-                out.raw("<textarea rows=\"5\" dir=\"auto\"");
-                self.named(&notes, out);
-                // The line end after the tag is not part of the text.
-                out.raw(">\n").text(&self.value()).raw("</textarea>\n");
-            }
-            kind => {
-                out.raw("<input autocomplete=\"off\"");
-                field_type(kind, out);
-                self.named(&notes, out);
-                out.raw(" value=\"").text(&self.value()).raw("\">\n");
+    /// Renders a question with one field.
+    fn field(&self) -> Markup {
+        html! {
+            div class="question" {
+                label class="asked" for={ "f-" (self.question.id) } { (self.text()) }
+                (self.notes())
+                @match &self.question.kind {
+                    Kind::LongText(_) => (self.text_area()),
+                    kind => (self.input(&FieldType::of(kind))),
+                }
             }
         }
-        out.raw("</div>\n");
     }
 
-    /// The name of a single field, and what is said about it.
-    fn named(&self, notes: &Notes, out: &mut Markup) {
-        out.raw(" id=\"f-").text(&self.question.id).raw("\" name=\"").text(&self.question.id).raw("\"");
-        out.raw_if(self.question.required, " required");
-        out.raw_if(notes.wrong, " aria-invalid=\"true\"");
-        self.described(notes, out);
-    }
-
-    /// A question with several fields to choose from.
-    fn group(&self, out: &mut Markup) {
-        let many = matches!(self.question.kind, Kind::MultiChoice(..));
-        out.raw("<fieldset class=\"question\"");
-        if !many {
-            out.raw(" role=\"radiogroup\"").raw_if(self.question.required, " aria-required=\"true\"");
-            out.raw_if(self.wrong.is_some(), " aria-invalid=\"true\"");
-        }
-        // The notes are written below the legend, but the group has to name them before.
-        self.described(&self.have(), out);
-        out.raw(">\n<legend class=\"asked\">");
-        self.text(out);
-        out.raw("</legend>\n");
-        self.notes(out);
-        match &self.question.kind {
-            Kind::Rating(range) if *range.start() == 1 && *range.end() <= STARS_MAX => self.stars(range, out),
-            Kind::Rating(range) => self.scale(range, out),
-            Kind::Nps => self.scale(&NPS, out),
-            Kind::YesNo => self.yes_no(out),
-            kind => self.choices(kind.choices(), many, out),
-        }
-        out.raw("</fieldset>\n");
-    }
-
-    fn text(&self, out: &mut Markup) {
-        self.voice.text(&self.question.text, out);
-        if self.question.required {
-            out.raw(" <span class=\"tag\">");
-            self.voice.say(self.voice.words.required, out);
-            out.raw("</span>");
+    fn text_area(&self) -> Markup {
+        let id = &self.question.id;
+        html! {
+            textarea rows="5" dir="auto" id={ "f-" (id) } name=(id) required[self.question.required]
+                aria-invalid=[self.invalid()] aria-describedby=[self.described_by()] {
+                // A browser drops the first line end of a text area.
+                "\n" (self.value())
+            }
         }
     }
 
-    fn have(&self) -> Notes {
-        Notes {
-            help: self.question.help.is_some(),
-            bounds: bounds(&self.question.kind) != (None, None) || self.question.kind == Kind::Nps,
-            wrong: self.wrong.is_some(),
+    fn input(&self, field: &FieldType) -> Markup {
+        let id = &self.question.id;
+        html! {
+            input autocomplete="off" type=(field.name) inputmode=[field.inputmode] dir=[field.dir]
+                min=[&field.min] max=[&field.max] id={ "f-" (id) } name=(id)
+                required[self.question.required] aria-invalid=[self.invalid()]
+                aria-describedby=[self.described_by()] value=(self.value());
         }
     }
 
-    /// Writes what helps and what is wrong, each with an id.
-    fn notes(&self, out: &mut Markup) -> Notes {
-        let (id, notes) = (&self.question.id, self.have());
-        if let Some(help) = &self.question.help {
-            out.raw("<p class=\"help\" id=\"h-").text(id).raw("\">");
-            self.voice.text(help, out);
-            out.raw("</p>\n");
-        }
-        if self.question.kind == Kind::Nps {
-            self.nps_ends(out);
-        } else if notes.bounds {
-            out.raw("<p class=\"help\" id=\"b-").text(id).raw("\">");
-            self.bounds(out);
-            out.raw("</p>\n");
-        }
-        if let Some(wrong) = self.wrong {
-            out.raw("<p class=\"wrong\" id=\"e-").text(id).raw("\">");
-            self.voice.words.say(wrong, self.question, out);
-            out.raw("</p>\n");
-        }
-        notes
+    fn invalid(&self) -> Option<&'static str> {
+        self.wrong.map(|_| "true")
     }
 
-    fn bounds(&self, out: &mut Markup) {
+    /// Renders a question with several fields to choose from.
+    fn group(&self) -> Markup {
+        let one = !matches!(self.question.kind, Kind::MultiChoice(..));
+        html! {
+            fieldset class="question" role=[one.then_some("radiogroup")]
+                aria-required=[(one && self.question.required).then_some("true")]
+                aria-invalid=[self.invalid().filter(|_| one)] aria-describedby=[self.described_by()] {
+                legend class="asked" { (self.text()) }
+                (self.notes())
+                @match &self.question.kind {
+                    Kind::Rating(range) if *range.start() == 1 && *range.end() <= STARS_MAX => {
+                        (self.stars(range))
+                    }
+                    Kind::Rating(range) => (self.scale(range)),
+                    Kind::Nps => (self.scale(&NPS)),
+                    Kind::YesNo => (self.yes_no()),
+                    kind => (self.choices(kind.choices(), if one { "radio" } else { "checkbox" })),
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> Markup {
+        html! {
+            (self.language.survey_text(&self.question.text))
+            @if self.question.required {
+                " " span class="tag" { (self.language.own_text(self.language.texts.required)) }
+            }
+        }
+    }
+
+    fn has_bounds(&self) -> bool {
+        bounds(&self.question.kind) != (None, None) || self.question.kind == Kind::Nps
+    }
+
+    /// Renders the help, the bounds and the problem, each with an id.
+    fn notes(&self) -> Markup {
+        let (id, texts) = (&self.question.id, self.language.texts);
+        html! {
+            @if let Some(help) = &self.question.help {
+                p class="help" id={ "h-" (id) } { (self.language.survey_text(help)) }
+            }
+            @if self.question.kind == Kind::Nps {
+                (self.nps_ends())
+            } @else if self.has_bounds() {
+                p class="help" id={ "b-" (id) } { (self.bounds()) }
+            }
+            @if let Some(wrong) = self.wrong {
+                p class="wrong" id={ "e-" (id) } { (texts.problem(wrong, self.question)) }
+            }
+        }
+    }
+
+    fn bounds(&self) -> Markup {
         let (least, greatest) = bounds(&self.question.kind);
-        let (below, above) = self.voice.words.bounds.ends(&self.question.kind);
-        if let Some(least) = &least {
-            out.fill(below, least);
-        }
-        out.raw_if(least.is_some() && greatest.is_some(), " ");
-        if let Some(greatest) = &greatest {
-            out.fill(above, greatest);
+        let (below, above) = self.language.texts.bounds.ends(&self.question.kind);
+        html! {
+            @if let Some(least) = &least { (filled(below, least)) }
+            @if least.is_some() && greatest.is_some() { " " }
+            @if let Some(greatest) = &greatest { (filled(above, greatest)) }
         }
     }
 
-    fn nps_ends(&self, out: &mut Markup) {
-        let [least, most] = self.voice.words.nps_ends;
-        out.raw("<p class=\"ends\" id=\"b-").text(&self.question.id).raw("\"><span>0 – ");
-        self.voice.say(least, out);
-        out.raw("</span> <span>10 – ");
-        self.voice.say(most, out);
-        out.raw("</span></p>\n");
-    }
-
-    fn described(&self, notes: &Notes, out: &mut Markup) {
-        let mut said = false;
-        for (there, before) in [(notes.help, "h-"), (notes.bounds, "b-"), (notes.wrong, "e-")] {
-            if there {
-                out.raw(if said { " " } else { " aria-describedby=\"" }).raw(before).text(&self.question.id);
-                said = true;
+    fn nps_ends(&self) -> Markup {
+        let [least, most] = self.language.texts.nps_ends;
+        html! {
+            p class="ends" id={ "b-" (self.question.id) } {
+                span { "0 – " (self.language.own_text(least)) }
+                " "
+                span { "10 – " (self.language.own_text(most)) }
             }
         }
-        out.raw_if(said, "\"");
     }
 
-    fn stars(&self, range: &RangeInclusive<i64>, out: &mut Markup) {
-        out.raw("<div class=\"stars\">\n");
-        for step in range.clone() {
-            out.raw("<label>");
-            self.button("radio", step == *range.start(), &step.to_string(), out);
-            out.raw("<span class=\"star\">").raw(STAR);
-            self.step(step, *range.end(), out);
-            out.raw("</span></label>\n");
-        }
-        out.raw("</div>\n");
+    /// The ids of the notes on this question.
+    fn described_by(&self) -> Option<String> {
+        let notes =
+            [(self.question.help.is_some(), "h-"), (self.has_bounds(), "b-"), (self.wrong.is_some(), "e-")];
+        let there = notes.into_iter().filter(|(is_there, _)| *is_there);
+        let ids: Vec<String> = there.map(|(_, prefix)| format!("{prefix}{}", self.question.id)).collect();
+        (!ids.is_empty()).then(|| ids.join(" "))
     }
 
-    fn scale(&self, range: &RangeInclusive<i64>, out: &mut Markup) {
-        // In two even rows where it is narrow.
-        out.raw(match range.end() - range.start() + 1 {
-            ..=4 | 7..=8 => "<div class=\"scale by-4\">\n",
-            5 | 9..=10 => "<div class=\"scale by-5\">\n",
-            _ => "<div class=\"scale\">\n",
-        });
-        for step in range.clone() {
-            out.raw("<label>");
-            self.button("radio", step == *range.start(), &step.to_string(), out);
-            out.raw("<span class=\"tile\">");
-            self.step(step, *range.end(), out);
-            out.raw("</span></label>\n");
-        }
-        out.raw("</div>\n");
-    }
-
-    /// "4 of 5", of which only the 4 is seen.
-    fn step(&self, step: i64, last: i64, out: &mut Markup) {
-        out.raw("<span>").show(step).raw("<span class=\"unseen\">");
-        self.voice.say(self.voice.words.of, out);
-        out.show(last).raw("</span></span>");
-    }
-
-    fn yes_no(&self, out: &mut Markup) {
-        out.raw("<div class=\"pair\">\n");
-        for (n, (value, words)) in ["Yes", "No"].into_iter().zip(self.voice.words.yes_no).enumerate() {
-            out.raw("<label>");
-            self.button("radio", n == 0, value, out);
-            out.raw("<span class=\"tile\">");
-            self.voice.say(words, out);
-            out.raw("</span></label>\n");
-        }
-        out.raw("</div>\n");
-    }
-
-    fn choices(&self, choices: &[Choice], many: bool, out: &mut Markup) {
-        out.raw("<div class=\"choices\">\n");
-        for (n, choice) in choices.iter().enumerate() {
-            out.raw("<label class=\"choice\">");
-            self.button(if many { "checkbox" } else { "radio" }, n == 0, &choice.label(), out);
-            out.raw("<span>");
-            self.voice.text(&choice.text, out);
-            out.raw("</span></label>\n");
-            if choice.other {
-                self.own_words(choice, out);
+    fn stars(&self, range: &RangeInclusive<i64>) -> Markup {
+        html! {
+            div class="stars" {
+                @for step in range.clone() {
+                    label {
+                        (self.button("radio", step == *range.start(), &step.to_string()))
+                        span class="star" { (star()) (self.step(step, *range.end())) }
+                    }
+                }
             }
         }
-        out.raw("</div>\n");
     }
 
-    /// The field beside an option that takes words of one's own.
-    fn own_words(&self, choice: &Choice, out: &mut Markup) {
+    fn scale(&self, range: &RangeInclusive<i64>) -> Markup {
+        // In two even rows on a narrow screen.
+        let class = match range.end() - range.start() + 1 {
+            ..=4 | 7..=8 => "scale by-4",
+            5 | 9..=10 => "scale by-5",
+            _ => "scale",
+        };
+        html! {
+            div class=(class) {
+                @for step in range.clone() {
+                    label {
+                        (self.button("radio", step == *range.start(), &step.to_string()))
+                        span class="tile" { (self.step(step, *range.end())) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renders "4 of 5", of which only the 4 is visible.
+    fn step(&self, step: i64, last: i64) -> Markup {
+        let of = self.language.own_text(self.language.texts.of);
+        html! { span { (step) span class="unseen" { (of) (last) } } }
+    }
+
+    fn yes_no(&self) -> Markup {
+        let pairs = ["Yes", "No"].into_iter().zip(self.language.texts.yes_no);
+        html! {
+            div class="pair" {
+                @for (n, (value, text)) in pairs.enumerate() {
+                    label {
+                        (self.button("radio", n == 0, value))
+                        span class="tile" { (self.language.own_text(text)) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn choices(&self, choices: &[Choice], field: &str) -> Markup {
+        html! {
+            div class="choices" {
+                @for (n, choice) in choices.iter().enumerate() {
+                    label class="choice" {
+                        (self.button(field, n == 0, &choice.label()))
+                        span { (self.language.survey_text(&choice.text)) }
+                    }
+                    @if choice.other { (self.own_words(choice)) }
+                }
+            }
+        }
+    }
+
+    /// Renders the field beside an option that takes a text.
+    fn own_words(&self, choice: &Choice) -> Markup {
         let id = self.question.other_id();
         let given = self.answers.get(&id).map(label).unwrap_or_default();
-        out.raw("<div class=\"own\"><input type=\"text\" autocomplete=\"off\" dir=\"auto\" ");
-        out.raw("placeholder=\" \" id=\"f-");
-        out.text(&id).raw("\" name=\"").text(&id).raw("\" aria-label=\"");
-        out.text(self.voice.plain(&choice.text)).raw(": ").text(self.voice.words.own_words);
-        out.raw("\" value=\"").text(&given).raw("\"></div>\n");
-    }
-
-    /// One radio button or check box. The first has the id that a list of problems leads to.
-    fn button(&self, kind: &'static str, first: bool, value: &str, out: &mut Markup) {
-        out.raw("<input type=\"").raw(kind).raw("\" name=\"").text(&self.question.id).raw("\"");
-        if first {
-            out.raw(" id=\"f-").text(&self.question.id).raw("\"");
+        let name = self.language.plain_survey_text(&choice.text);
+        html! {
+            div class="own" {
+                input type="text" autocomplete="off" dir="auto" placeholder=" " id={ "f-" (id) } name=(id)
+                    aria-label={ (name) ": " (self.language.texts.own_words) } value=(given);
+            }
         }
-        out.raw_if(self.chosen(value), " checked");
-        out.raw_if(kind == "checkbox" && self.wrong.is_some(), " aria-invalid=\"true\"");
-        out.raw(" value=\"").text(value).raw("\">");
     }
 
-    /// Whether an option is part of the answer, however that was handed in.
-    fn chosen(&self, value: &str) -> bool {
+    /// Renders a radio button or check box. The first has the id that the list of problems links to.
+    fn button(&self, field: &str, first: bool, value: &str) -> Markup {
+        let id = &self.question.id;
+        html! {
+            input type=(field) name=(id) id=[first.then(|| format!("f-{id}"))] checked[self.is_chosen(value)]
+                aria-invalid=[self.invalid().filter(|_| field == "checkbox")] value=(value);
+        }
+    }
+
+    /// Whether an option is part of the answer, in any form in which that was handed in.
+    fn is_chosen(&self, value: &str) -> bool {
         match self.answers.get(&self.question.id) {
             None => false,
             Some(Value::Array(list)) => list.iter().any(|one| label(one).trim() == value),
@@ -282,28 +272,35 @@ impl Asked<'_> {
     }
 }
 
-/// What kind of field, and on a phone which keyboard.
-fn field_type(kind: &Kind, out: &mut Markup) {
-    match kind {
-        // Not type=number: people type Arabic digits and commas, which that throws away.
-        Kind::Number(_) => out.raw(" type=\"text\" inputmode=\"decimal\""),
-        Kind::Date(range) => {
-            out.raw(" type=\"date\"");
-            for (name, day, none) in
-                [(" min=\"", range.start(), FIRST_DAY), (" max=\"", range.end(), LAST_DAY)]
-            {
-                let day = day.to_string();
-                if day != none {
-                    out.raw(name).text(&day).raw("\"");
-                }
-            }
-            out
-        }
-        _ => out.raw(" type=\"text\" dir=\"auto\""),
-    };
+fn star() -> Markup {
+    html! { svg viewBox="0 0 24 24" aria-hidden="true" focusable="false" { path d=(STAR_PATH) {} } }
 }
 
-/// The bounds that are worth telling beforehand.
+/// The type of a single field, which also selects the keyboard of a phone.
+#[derive(Default)]
+struct FieldType {
+    name: &'static str,
+    inputmode: Option<&'static str>,
+    dir: Option<&'static str>,
+    min: Option<String>,
+    max: Option<String>,
+}
+
+impl FieldType {
+    fn of(kind: &Kind) -> Self {
+        match kind {
+            // Not type=number, which drops the Arabic digits and commas that people type.
+            Kind::Number(_) => Self { name: "text", inputmode: Some("decimal"), ..Self::default() },
+            Kind::Date(_) => {
+                let (min, max) = bounds(kind);
+                Self { name: "date", min, max, ..Self::default() }
+            }
+            _ => Self { name: "text", dir: Some("auto"), ..Self::default() },
+        }
+    }
+}
+
+/// Returns the bounds that a reader should know before answering.
 fn bounds(kind: &Kind) -> (Option<String>, Option<String>) {
     let lengths = |range: &RangeInclusive<usize>, most: usize| {
         let least = Some(*range.start()).filter(|least| *least > 1);

@@ -4,16 +4,18 @@
 //! A language that is not here gets English, in its own direction and marked as English. Sentences
 //! with a number avoid its plural, which Arabic has six of.
 
-use super::markup::Markup;
+use crate::http::html::left_to_right;
+use maud::{Markup, html};
 use punctual::base::locale::{language, same, text_language};
 use punctual::survey::rules::answers::Wrong;
 use punctual::survey::rules::survey::{Kind, Question};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 /// The words of one language. `{}` stands for a number or a date.
 #[derive(Debug)]
-pub struct Words {
+pub struct PageTexts {
     /// The language they are in.
     pub language: &'static str,
     /// The button to the next step.
@@ -41,16 +43,16 @@ pub struct Words {
     /// Before a page's title when something is wrong.
     pub problem_mark: &'static str,
     /// What is asked of a number of choices, a length, a value.
-    pub bounds: Bounds,
+    pub bounds: BoundTexts,
     /// What is wrong with an answer.
-    pub wrong: Kinds,
+    pub wrong: ProblemTexts,
     /// The ends of a visit.
-    pub ends: Ends,
+    pub closing: ClosingTexts,
 }
 
 /// What is asked of an answer beforehand, and afterwards if it was not so.
 #[derive(Debug)]
-pub struct Bounds {
+pub struct BoundTexts {
     /// Fewer choices.
     pub choices_min: &'static str,
     /// More choices.
@@ -71,7 +73,7 @@ pub struct Bounds {
 
 /// What is wrong with an answer of a type.
 #[derive(Debug)]
-pub struct Kinds {
+pub struct ProblemTexts {
     /// There is none.
     pub missing: &'static str,
     /// It is not an option.
@@ -86,7 +88,7 @@ pub struct Kinds {
 
 /// The pages that ask nothing: a title and a sentence.
 #[derive(Debug)]
-pub struct Ends {
+pub struct ClosingTexts {
     /// The answers have just come in.
     pub thanks: [&'static str; 2],
     /// They had come in before.
@@ -105,12 +107,12 @@ pub struct Ends {
 const DAY: &str = "2026-05-14";
 
 /// Every language, English first.
-static ALL: LazyLock<Vec<Words>> =
+static ALL: LazyLock<Vec<PageTexts>> =
     LazyLock::new(|| [ENGLISH, ARABIC].into_iter().chain(read(include_str!("words.txt"))).collect());
 
 /// Reads languages from text: a heading `[language]`, then a line `name = words` for each of its words. Words
 /// with a space at an end stand in quotes. What a language lacks is in English.
-fn read(text: &'static str) -> impl Iterator<Item = Words> {
+fn read(text: &'static str) -> impl Iterator<Item = PageTexts> {
     text.split("\n[").filter_map(|part| {
         let (language, lines) = part.trim_start_matches('[').split_once(']')?;
         let pairs = lines.lines().filter_map(|line| line.split_once(" = "));
@@ -121,13 +123,13 @@ fn read(text: &'static str) -> impl Iterator<Item = Words> {
     })
 }
 
-fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Words {
+fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> PageTexts {
     let say = |name: &str, english: &'static str| words.get(name).copied().unwrap_or(english);
     let end = |name: &str, english: [&'static str; 2]| {
         [say(name, english[0]), say(&format!("{name}-text"), english[1])]
     };
-    let (bounds, wrong, ends) = (ENGLISH.bounds, ENGLISH.wrong, ENGLISH.ends);
-    Words {
+    let (bounds, wrong, ends) = (ENGLISH.bounds, ENGLISH.wrong, ENGLISH.closing);
+    PageTexts {
         language,
         next: say("next", ENGLISH.next),
         back: say("back", ENGLISH.back),
@@ -141,7 +143,7 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
         own_words: say("own-words", ENGLISH.own_words),
         problems: say("problems", ENGLISH.problems),
         problem_mark: say("problem-mark", ENGLISH.problem_mark),
-        bounds: Bounds {
+        bounds: BoundTexts {
             choices_min: say("choices-min", bounds.choices_min),
             choices_max: say("choices-max", bounds.choices_max),
             chars_min: say("chars-min", bounds.chars_min),
@@ -151,14 +153,14 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
             first: say("first", bounds.first),
             last: say("last", bounds.last),
         },
-        wrong: Kinds {
+        wrong: ProblemTexts {
             missing: say("missing", wrong.missing),
             option: say("option", wrong.option),
             number: say("number", wrong.number),
             date: say("date", wrong.date),
             text: say("text", wrong.text),
         },
-        ends: Ends {
+        closing: ClosingTexts {
             thanks: end("thanks", ends.thanks),
             answered: end("answered", ends.answered),
             over: end("over", ends.over),
@@ -169,7 +171,7 @@ fn translated(language: &'static str, words: &HashMap<&str, &'static str>) -> Wo
     }
 }
 
-const ENGLISH: Words = Words {
+const ENGLISH: PageTexts = PageTexts {
     language: "en",
     next: "Next",
     back: "Back",
@@ -183,7 +185,7 @@ const ENGLISH: Words = Words {
     own_words: "In your own words",
     problems: "Please look at this again",
     problem_mark: "Error: ",
-    bounds: Bounds {
+    bounds: BoundTexts {
         choices_min: "Choose at least {}.",
         choices_max: "Choose at most {}.",
         chars_min: "Write at least {} characters.",
@@ -193,14 +195,14 @@ const ENGLISH: Words = Words {
         first: "Not before {}.",
         last: "Not after {}.",
     },
-    wrong: Kinds {
+    wrong: ProblemTexts {
         missing: "Please answer this question.",
         option: "Please choose one of the options.",
         number: "Please write a number, such as 12 or 2.5.",
         date: "Please give a date as year-month-day, such as {}.",
         text: "Please write a text.",
     },
-    ends: Ends {
+    closing: ClosingTexts {
         thanks: ["Thank you", "Your answers have arrived. You can close this page now."],
         answered: ["Already answered", "We have your answers. There is nothing more to do, thank you."],
         over: ["This survey has ended", "It can no longer be answered. Thank you for looking in."],
@@ -210,7 +212,7 @@ const ENGLISH: Words = Words {
     },
 };
 
-const ARABIC: Words = Words {
+const ARABIC: PageTexts = PageTexts {
     language: "ar",
     next: "التالي",
     back: "رجوع",
@@ -224,7 +226,7 @@ const ARABIC: Words = Words {
     own_words: "بكلماتك",
     problems: "يرجى مراجعة ما يلي",
     problem_mark: "خطأ: ",
-    bounds: Bounds {
+    bounds: BoundTexts {
         choices_min: "أقل عدد من الاختيارات: {}.",
         choices_max: "أكبر عدد من الاختيارات: {}.",
         chars_min: "أقل عدد من الأحرف: {}.",
@@ -234,14 +236,14 @@ const ARABIC: Words = Words {
         first: "ليس قبل {}.",
         last: "ليس بعد {}.",
     },
-    wrong: Kinds {
+    wrong: ProblemTexts {
         missing: "يرجى الإجابة عن هذا السؤال.",
         option: "يرجى اختيار أحد الخيارات.",
         number: "يرجى كتابة رقم، مثل 12 أو 2.5.",
         date: "يرجى كتابة التاريخ بصيغة سنة-شهر-يوم، مثل {}.",
         text: "يرجى كتابة نص.",
     },
-    ends: Ends {
+    closing: ClosingTexts {
         thanks: ["شكرًا لك", "وصلتنا إجاباتك. يمكنك إغلاق هذه الصفحة الآن."],
         answered: ["تمت الإجابة من قبل", "لدينا إجاباتك، ولا حاجة إلى أي شيء آخر. شكرًا لك."],
         over: ["انتهى هذا الاستبيان", "لم تعد الإجابة عنه ممكنة. شكرًا لاهتمامك."],
@@ -251,39 +253,47 @@ const ARABIC: Words = Words {
     },
 };
 
-impl Words {
+impl PageTexts {
     /// The words for a locale.
     pub fn of(locale: &str) -> &'static Self {
-        ALL.iter().find(|words| words.speaks(locale)).unwrap_or(&const { ENGLISH })
+        ALL.iter().find(|words| words.is_in_language_of(locale)).unwrap_or(&const { ENGLISH })
     }
 
     /// Whether a locale's own language is here.
-    pub fn speak(locale: &str) -> bool {
-        ALL.iter().any(|words| words.speaks(locale))
+    pub fn has_language(locale: &str) -> bool {
+        ALL.iter().any(|words| words.is_in_language_of(locale))
     }
 
-    fn speaks(&self, locale: &str) -> bool {
+    fn is_in_language_of(&self, locale: &str) -> bool {
         same(self.language, text_language(locale))
     }
 
-    /// Says what is wrong with the answer to a question.
-    pub fn say(&self, wrong: &Wrong, question: &Question, out: &mut Markup) {
+    /// Renders the problem with the answer to a question.
+    pub fn problem(&self, wrong: &Wrong, question: &Question) -> Markup {
         let (least, greatest) = self.bounds.ends(&question.kind);
         match wrong {
-            Wrong::Missing => out.text(self.wrong.missing),
-            Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => out.text(self.wrong.option),
-            Wrong::Type { .. } => out.fill(self.wrong.of(&question.kind), DAY),
-            Wrong::TooFew(least) => out.fill(self.bounds.choices_min, least),
-            Wrong::TooMany(most) => out.fill(self.bounds.choices_max, most),
-            Wrong::TooShort(least) => out.fill(self.bounds.chars_min, least),
-            Wrong::TooLong(most) => out.fill(self.bounds.chars_max, most),
-            Wrong::TooSmall(end) => out.fill(least, end),
-            Wrong::TooLarge(end) => out.fill(greatest, end),
-        };
+            Wrong::Missing => html! { (self.wrong.missing) },
+            Wrong::Unknown { .. } | Wrong::NotAnOption { .. } => html! { (self.wrong.option) },
+            Wrong::Type { .. } => filled(self.wrong.of(&question.kind), DAY),
+            Wrong::TooFew(least) => filled(self.bounds.choices_min, least),
+            Wrong::TooMany(most) => filled(self.bounds.choices_max, most),
+            Wrong::TooShort(least) => filled(self.bounds.chars_min, least),
+            Wrong::TooLong(most) => filled(self.bounds.chars_max, most),
+            Wrong::TooSmall(end) => filled(least, end),
+            Wrong::TooLarge(end) => filled(greatest, end),
+        }
     }
 }
 
-impl Bounds {
+/// Renders a sentence of ours with `value` in the place of `{}`.
+pub fn filled(sentence: &'static str, value: impl fmt::Display) -> Markup {
+    match sentence.split_once("{}") {
+        Some((before, after)) => html! { (before) (left_to_right(value)) (after) },
+        None => html! { (sentence) },
+    }
+}
+
+impl BoundTexts {
     /// What is said of the two ends of a question's answers.
     pub const fn ends(&self, kind: &Kind) -> (&'static str, &'static str) {
         match kind {
@@ -295,7 +305,7 @@ impl Bounds {
     }
 }
 
-impl Kinds {
+impl ProblemTexts {
     const fn of(&self, kind: &Kind) -> &'static str {
         match kind {
             Kind::SingleChoice(_) | Kind::MultiChoice(..) | Kind::YesNo => self.option,
@@ -351,9 +361,13 @@ mod tests {
     fn words_follow_the_language_and_fall_back_to_english() {
         for (locale, next) in [("ar-IQ", "التالي"), ("AR", "التالي"), ("en-GB", "Next"), ("ckb", "Next")]
         {
-            assert_eq!(Words::of(locale).next, next, "{locale}");
+            assert_eq!(PageTexts::of(locale).next, next, "{locale}");
         }
-        assert!(Words::speak("ar-SA") && Words::speak("en") && !Words::speak("ckb"));
+        assert!(
+            PageTexts::has_language("ar-SA")
+                && PageTexts::has_language("en")
+                && !PageTexts::has_language("ckb")
+        );
     }
 
     #[test]
@@ -377,13 +391,13 @@ mod tests {
         assert_eq!((names(parts[0]).len(), ALL.len()), (39, parts.len() + 2));
         for (part, words) in parts.iter().zip(ALL.iter().skip(2)) {
             assert_eq!(names(part), names(parts[0]), "{}", words.language);
-            for said in [words.next, words.send, words.ends.thanks[1], words.wrong.missing] {
+            for said in [words.next, words.send, words.closing.thanks[1], words.wrong.missing] {
                 let rtl = said.chars().any(|c| ('\u{590}'..='\u{6ff}').contains(&c));
                 assert_eq!(rtl, punctual::base::locale::right_to_left(words.language), "{said}");
             }
         }
-        assert_eq!((Words::of("de-AT").next, Words::of("zh-TW").send), ("Weiter", "送出"));
-        assert_eq!((Words::of("fr").of, Words::of("zh").problem_mark), (" sur ", "错误："));
+        assert_eq!((PageTexts::of("de-AT").next, PageTexts::of("zh-TW").send), ("Weiter", "送出"));
+        assert_eq!((PageTexts::of("fr").of, PageTexts::of("zh").problem_mark), (" sur ", "错误："));
     }
 
     #[test]

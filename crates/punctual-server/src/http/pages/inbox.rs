@@ -26,10 +26,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; base-
 const SHOWN_MAX: usize = 100;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Everything the page shows.
+/// The data of the page.
 #[derive(Debug)]
-pub(super) struct Sight {
-    pub letters: Vec<Arc<Received>>,
+pub(super) struct InboxView {
+    pub messages: Vec<Arc<Received>>,
     pub wanted: Wanted,
     pub total: usize,
     pub dropped: u64,
@@ -48,15 +48,15 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
     }
     let sandbox = dev::sandbox(&app)?;
     let wanted = wanted(&page);
-    let mut letters = sandbox.latest(&wanted, SHOWN_MAX + 1);
-    let more = letters.len() > SHOWN_MAX;
-    letters.truncate(SHOWN_MAX);
+    let mut messages = sandbox.latest(&wanted, SHOWN_MAX + 1);
+    let more = messages.len() > SHOWN_MAX;
+    messages.truncate(SHOWN_MAX);
     let now = match app.engine.clock() {
         ClockMode::Manual => Some(app.engine.store().now().await?),
         ClockMode::System => None,
     };
-    let sight = Sight {
-        letters,
+    let view = InboxView {
+        messages,
         total: sandbox.count(&Wanted { before: None, ..wanted.clone() }),
         wanted,
         dropped: sandbox.dropped(),
@@ -64,7 +64,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
         now,
         more,
     };
-    let mut shown = page_with(StatusCode::OK, POLICY, letters::render(&sight));
+    let mut shown = page_with(StatusCode::OK, POLICY, letters::render(&view));
     // Without any referrer a browser would not say where a form comes from.
     shown.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     Ok(shown)

@@ -1,4 +1,4 @@
-//! Everything the status page shows, looked at once.
+//! The status page's data, read once for each page.
 
 use super::counters;
 use crate::app::{App, Role};
@@ -13,18 +13,18 @@ use std::time::Duration;
 /// Tenants whose queues are shown.
 const TENANTS_MAX: usize = 50;
 /// Dead letters that are shown.
-const LETTERS_SHOWN: usize = 10;
+const DEAD_LETTERS_SHOWN: usize = 10;
 
-/// What the page shows.
+/// The data of the status page.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct StatusView {
     /// The authority's time.
     pub now: Timestamp,
     /// How long this process has run.
     pub uptime: Duration,
-    /// Whose hand moves time.
+    /// The source of the time.
     pub clock: ClockMode,
-    /// What this process does.
+    /// The role of this process.
     pub role: Role,
     /// The database's name for people.
     pub database: &'static str,
@@ -36,35 +36,35 @@ pub(super) struct Sight {
     pub sandbox: bool,
     /// The engine's health.
     pub health: Health,
-    /// What is not as it should be, in words.
+    /// The complaints of the health check.
     pub complaints: Vec<String>,
     /// Queues with their tenant's slug.
     pub queues: Vec<(String, QueueState)>,
     /// Whether there is more than one tenant.
     pub many_tenants: bool,
     /// The latest dead letters, the newest first, with their tenant's slug.
-    pub letters: Vec<(String, DeadLetterSummary)>,
+    pub dead_letters: Vec<(String, DeadLetterSummary)>,
     /// Counters since the start.
     pub counters: BTreeMap<String, f64>,
 }
 
-impl Sight {
-    /// Looks.
+impl StatusView {
+    /// Reads the data.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub(super) async fn take(app: &App) -> Result<Self> {
+    pub(super) async fn load(app: &App) -> Result<Self> {
         let store = app.engine.store();
         let tenants = store.tenants(0, TENANTS_MAX).await?;
-        let (mut queues, mut letters) = (Vec::new(), Vec::new());
+        let (mut queues, mut dead_letters) = (Vec::new(), Vec::new());
         for row in &tenants {
             let slug = || row.slug.clone();
             queues.extend(store.queues(row.tenant).await?.into_iter().map(|queue| (slug(), queue)));
-            let dead = store.latest_dead_letters(row.tenant, LETTERS_SHOWN).await?;
-            letters.extend(dead.into_iter().map(|letter| (slug(), letter)));
+            let dead = store.latest_dead_letters(row.tenant, DEAD_LETTERS_SHOWN).await?;
+            dead_letters.extend(dead.into_iter().map(|letter| (slug(), letter)));
         }
-        letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));
-        letters.truncate(LETTERS_SHOWN);
+        dead_letters.sort_by_key(|(_, letter)| std::cmp::Reverse(letter.died_at));
+        dead_letters.truncate(DEAD_LETTERS_SHOWN);
         let health = app.engine.health().await;
         let metrics = app.settings.metrics.as_ref().map(|m| m.render()).unwrap_or_default();
         Ok(Self {
@@ -80,7 +80,7 @@ impl Sight {
             health,
             queues,
             many_tenants: tenants.len() > 1,
-            letters,
+            dead_letters,
             counters: counters::since_start(&metrics),
         })
     }
