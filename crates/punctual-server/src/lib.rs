@@ -20,6 +20,7 @@ pub mod connections;
 pub mod demo;
 mod disk_space;
 pub mod http;
+mod http_client;
 pub mod rate_limit;
 pub mod survey_page;
 pub mod unsubscribe_page;

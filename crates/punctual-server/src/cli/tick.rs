@@ -3,7 +3,7 @@
 //! The one command that calls a server: only a server has the channels that letters go by, and
 //! without its channel a letter would fail for good.
 
-use super::call::Server;
+use super::call::ServerUrl;
 use super::failure::{Failure, Outcome};
 use super::{Everywhere, print_json, print_line};
 use crate::config::root_key;
@@ -31,14 +31,14 @@ pub(super) struct Tick {
 
 impl Tick {
     pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let patience =
+        let timeout =
             duration::parse(&self.timeout).map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let server = match &self.url {
-            Some(url) => Server::parse(url)?,
+            Some(url) => ServerUrl::parse(url)?,
             None => {
                 let listen = named(&"PUNCTUAL_LISTEN").or_else(|| everywhere.file.listen.clone());
-                Server::listening(listen.as_deref())?
+                ServerUrl::listening(listen.as_deref())?
             }
         };
         let mut body = Map::new();
@@ -49,7 +49,7 @@ impl Tick {
             Some(key) => Some(key),
             None => root_key(everywhere.file.root_key.clone())?,
         };
-        let ticked = server.post("/api/scheduler/tick", key.as_deref(), &json!(body), patience).await?;
+        let ticked = server.post("/api/scheduler/tick", key.as_deref(), &json!(body), timeout).await?;
         if everywhere.json {
             print_json(&ticked);
             return Ok(());
