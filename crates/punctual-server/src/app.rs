@@ -1,8 +1,8 @@
 //! What every request sees. The only place where the parts are put together is
 //! `cli::serve`.
 
-use crate::http::api::waiting::WaitingClaims;
-use crate::http::visitor::Public;
+use crate::http::api::queue::waiting::WaitingClaims;
+use crate::http::public::visitor::Public;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
 use punctual::base::clock::{Moment, monotonic};

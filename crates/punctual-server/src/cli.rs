@@ -4,42 +4,78 @@
 //! is for people, or with `--json` for programs. A failure is one sentence on stderr.
 
 pub mod failure;
-pub mod serve;
+pub mod format;
 pub mod table;
-pub mod words;
 
-mod ask;
-mod bench;
-mod call;
-mod config;
+mod confirm;
 mod database;
-mod dead_letters;
-mod demo;
-mod doctor;
-mod emit;
-mod explain;
-mod inbox;
-mod ingest;
-mod jobs;
-mod keys;
-mod leases;
-mod logs;
-mod migrate;
-mod outbox;
-mod queues;
-mod status;
-mod subscriptions;
-mod surveys;
-mod tenants;
-mod tick;
-mod timers;
-mod unmoved;
+mod unchanged;
+
+pub mod server {
+    //! Commands that run a server.
+
+    pub(super) mod demo;
+    pub(super) mod logs;
+    pub mod serve;
+}
+
+mod access {
+    //! Commands for tenants and keys.
+
+    pub(super) mod keys;
+    pub(super) mod tenants;
+}
+
+mod jobs {
+    //! Commands for cron jobs and leases.
+
+    pub(super) mod cron_jobs;
+    pub(super) mod leases;
+}
+
+mod operate {
+    //! Commands for the operation of a server and its database.
+
+    pub(super) mod bench;
+    pub(super) mod call;
+    pub(super) mod config;
+    pub(super) mod doctor;
+    pub(super) mod migrate;
+    pub(super) mod status;
+    pub(super) mod tick;
+}
+
+mod queue {
+    //! Commands for messages, queues, subscriptions, timers, the outbox and the inbox.
+
+    pub(super) mod dead_letters;
+    pub(super) mod emit;
+    pub(super) mod inbox;
+    pub(super) mod outbox;
+    pub(super) mod queues;
+    pub(super) mod subscriptions;
+    pub(super) mod timers;
+}
+
+mod survey {
+    //! Commands for surveys and the events that begin them.
+
+    pub(super) mod explain;
+    pub(super) mod ingest;
+    pub(super) mod surveys;
+}
 
 use crate::config::{File, Sources};
+use access::{keys, tenants};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::{Failure, Outcome};
+use jobs::{cron_jobs, leases};
+use operate::{bench, config, doctor, migrate, status, tick};
+use queue::{dead_letters, emit, inbox, outbox, queues, subscriptions, timers};
+use server::{demo, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use survey::{explain, ingest, surveys};
 
 /// Business events into messages and work that happen on time, once, and provably.
 #[derive(Debug, Parser)]
@@ -125,7 +161,7 @@ enum Command {
     Timer(timers::Timers),
     /// Put, look at, trigger and delete jobs; preview a cron pattern
     #[command(subcommand)]
-    Job(jobs::Jobs),
+    Job(cron_jobs::Jobs),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),

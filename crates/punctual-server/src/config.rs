@@ -18,7 +18,7 @@ pub use shown::{ShownSetting, Sources, show};
 use crate::app::{Exposure, Role};
 use crate::cli::failure::{Failure, Outcome};
 use crate::http::host::is_loopback;
-use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
+use crate::http::public::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::base::duration;

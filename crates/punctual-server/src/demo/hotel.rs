@@ -5,7 +5,8 @@
 
 use super::fakes::Fakes;
 use crate::cli::failure::{Failure, Outcome};
-use crate::config::channels::{self, Channels, Written};
+use crate::config::channels;
+use crate::config::channels::{Channels, Written};
 use punctual::base::random;
 use punctual::delivery::rules::template::Definition;
 use punctual::flow::rules::entity::NewState;

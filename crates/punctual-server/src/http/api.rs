@@ -1,32 +1,63 @@
-//! The API: one file per noun. A handler parses, calls one verb of the engine, renders.
+//! The API: one folder per domain, one file per noun. A handler parses, calls one verb of the engine,
+//! renders.
 
-pub(super) mod choice;
-pub mod communication_logs;
-pub mod dead_letters;
-pub mod entities;
-pub mod event_kinds;
-pub mod events;
-pub mod inbox;
-pub mod instances;
-pub mod jobs;
-pub mod keys;
-pub mod leases;
-pub mod queues;
-pub mod recipients;
-pub mod resends;
-pub mod schedules;
-pub mod subscriptions;
-pub mod suppressions;
-pub mod surveys;
-pub mod templates;
-pub mod tenant_settings;
-pub mod tenants;
-pub mod timers;
-pub mod triggers;
-mod veil;
-pub mod visits;
-pub mod waiting;
-pub mod work;
+mod redaction;
+pub(super) mod selection;
+
+pub mod access {
+    //! Tenants, their settings, and keys.
+
+    pub mod keys;
+    pub mod tenant_settings;
+    pub mod tenants;
+}
+
+pub mod delivery {
+    //! What is sent: templates, consent, and the log of communications.
+
+    pub mod communication_logs;
+    pub mod recipients;
+    pub mod resends;
+    pub mod suppressions;
+    pub mod templates;
+}
+
+pub mod flow {
+    //! What begins entries: event kinds, entities, and the schedule of entries.
+
+    pub mod entities;
+    pub mod event_kinds;
+    pub mod schedules;
+}
+
+pub mod jobs {
+    //! Cron jobs and leases.
+
+    pub mod cron_jobs;
+    pub mod leases;
+}
+
+pub mod queue {
+    //! Messages, queues, subscriptions, timers, and the work of remote workers.
+
+    pub mod dead_letters;
+    pub mod events;
+    pub mod inbox;
+    pub mod queues;
+    pub mod subscriptions;
+    pub mod timers;
+    pub mod waiting;
+    pub mod work;
+}
+
+pub mod survey {
+    //! Surveys, their triggers, instances, and visits by recipients.
+
+    pub mod instances;
+    pub mod surveys;
+    pub mod triggers;
+    pub mod visits;
+}
 
 use super::error::Failure;
 use axum::extract::{FromRequestParts, RawPathParams};

@@ -7,7 +7,7 @@ mod tests;
 pub use operations::{OPERATIONS, Operation};
 
 use super::Route;
-use super::answers::KeyScope;
+use super::idempotency::KeyScope;
 use crate::auth::Need;
 use axum::Json;
 use serde_json::{Map, Value, json};

@@ -5,17 +5,18 @@
 //! proxy it wants a key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
 //! `inbox` of the sandbox.
 
-mod basic;
 mod counters;
-mod html;
+pub mod docs;
 mod inbox;
-mod letters;
+mod inbox_view;
+mod layout;
 mod providers;
-mod sight;
+mod sign_in;
 mod status;
+mod status_view;
 
 use super::host::is_direct;
-use super::visit;
+use super::public::survey;
 use crate::app::{App, Exposure};
 use crate::auth::{Guard, is_private};
 use axum::Router;
@@ -24,7 +25,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use punctual::access::store::keys::Role;
-use sight::StatusView;
+use status_view::StatusView;
 
 /// Only our own style and script, and nobody may put the page into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -43,7 +44,7 @@ pub fn routes() -> Router<App> {
         .route("/dev/inbox.css", get(inbox_style))
         .route("/demo/providers", get(providers::show))
         .route("/demo/providers.json", get(providers::list))
-        .route("/s/assets/{file}", get(visit::file))
+        .route("/s/assets/{file}", get(survey::file))
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
@@ -52,7 +53,7 @@ async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
     }
     match StatusView::load(&app).await {
         Ok(view) => page(StatusCode::OK, status::render(&view)),
-        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::render_trouble(&error.to_string())),
+        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, layout::render_trouble(&error.to_string())),
     }
 }
 
@@ -66,13 +67,13 @@ async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
     if app.settings.demo && (app.settings.exposure != Exposure::Local || is_direct(headers)) {
         return true;
     }
-    let headers = basic::as_bearer(headers);
+    let headers = sign_in::as_bearer(headers);
     let caller = Guard::new(app.clone()).caller(&headers).await;
     caller.is_ok_and(|caller| caller.role >= Role::Ops)
 }
 
 fn refused() -> Response {
-    let mut refused = page(StatusCode::UNAUTHORIZED, html::render_sign_in());
+    let mut refused = page(StatusCode::UNAUTHORIZED, layout::render_sign_in());
     let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
     refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
     refused

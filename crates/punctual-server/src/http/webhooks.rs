@@ -12,7 +12,7 @@
 
 use super::error::Failure;
 use super::input;
-use super::visitor::{Caller, TooOften};
+use super::public::visitor::{Caller, TooOften};
 use crate::app::App;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};

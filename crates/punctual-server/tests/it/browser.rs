@@ -5,7 +5,7 @@ use crate::world::{Base, World};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
-use punctual_server::http::visitor::Public;
+use punctual_server::http::public::visitor::Public;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

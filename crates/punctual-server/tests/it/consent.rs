@@ -5,7 +5,7 @@ use crate::world::{Base, World};
 use punctual::delivery::rules::unsubscribe::Link;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
-use punctual_server::http::visitor::Public;
+use punctual_server::http::public::visitor::Public;
 use serde_json::{Value, json};
 
 on_each! {

@@ -7,7 +7,7 @@ use crate::world::{Base, World, claim};
 use punctual::ClockMode;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
 use punctual_server::app::Settings;
-use punctual_server::http::answers::KeyScope;
+use punctual_server::http::idempotency::KeyScope;
 use punctual_server::http::table;
 use serde_json::{Value, json};
 

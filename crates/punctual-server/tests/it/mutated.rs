@@ -7,7 +7,7 @@ use crate::world::{Base, World};
 use punctual::delivery::rules::unsubscribe::Link;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
-use punctual_server::http::visitor::Public;
+use punctual_server::http::public::visitor::Public;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take on a busy machine, without optimisation.

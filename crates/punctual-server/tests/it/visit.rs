@@ -12,7 +12,7 @@ use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
-use punctual_server::http::visitor::Public;
+use punctual_server::http::public::visitor::Public;
 use serde_json::{Value, json};
 
 on_each! {

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::world::{Base, RUNNING, World, publish};
 use punctual::ClockMode;
 use punctual_server::app::Settings;
-use punctual_server::http::api::waiting::WaitingClaims;
+use punctual_server::http::api::queue::waiting::WaitingClaims;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

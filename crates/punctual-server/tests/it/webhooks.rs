@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use punctual::base::clock::host_now;
 use punctual_providers::Catalogue;
 use punctual_server::app::{Exposure, Settings};
-use punctual_server::http::visitor::Public;
+use punctual_server::http::public::visitor::Public;
 use punctual_server::http::webhooks::{Ear, Webhooks};
 use ring::hmac;
 use ring::rand::SystemRandom;

@@ -4,7 +4,7 @@ use super::sandbox;
 use crate::app::App;
 use crate::auth::{Caller, TENANT};
 use crate::http::error::{Answer, Failure};
-use crate::http::page::{List, Page};
+use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;

@@ -3,10 +3,10 @@
 mod outlook;
 
 use crate::app::App;
-use crate::http::api::choice::Choice;
+use crate::http::api::selection::Choice;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
-use crate::http::page::{List, Page};
+use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use outlook::Outlook;

@@ -5,11 +5,11 @@
 //! also on a private listener; only the demo is open. Its forms work without scripts and are
 //! refused when they come from another site.
 
-use super::{is_ops, letters, page_with, refused};
+use super::{inbox_view, is_ops, page_with, refused};
 use crate::app::App;
 use crate::http::dev;
 use crate::http::error::{Answer, Failure};
-use crate::http::page::Page;
+use crate::http::pagination::Page;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -64,7 +64,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
         now,
         more,
     };
-    let mut shown = page_with(StatusCode::OK, POLICY, letters::render(&view));
+    let mut shown = page_with(StatusCode::OK, POLICY, inbox_view::render(&view));
     // Without any referrer a browser would not say where a form comes from.
     shown.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     Ok(shown)
@@ -94,7 +94,7 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
             return Err(Failure::not_found("there is no such deed; the buttons of /dev/inbox have them all"));
         }
     }
-    let back = [(header::LOCATION, letters::address(&wanted, None))];
+    let back = [(header::LOCATION, inbox_view::address(&wanted, None))];
     Ok((StatusCode::SEE_OTHER, back).into_response())
 }
 

@@ -1,6 +1,6 @@
 //! What the demo's fake providers were given, as a page and as JSON. Only the demo has it.
 
-use super::html::{document, message_style};
+use super::layout::{document, message_style};
 use super::status::to_the_second;
 use super::{is_ops, page, refused};
 use crate::app::App;

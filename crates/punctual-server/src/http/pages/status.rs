@@ -1,8 +1,8 @@
 //! The status page as HTML.
 
-use super::html::{document, reload};
-use super::sight::StatusView;
-use crate::cli::words;
+use super::layout::{document, reload};
+use super::status_view::StatusView;
+use crate::cli::format;
 use maud::{Markup, html};
 use punctual::operate::store::census::Census;
 use punctual::queue::store::dead_letters::DeadLetterSummary;
@@ -44,7 +44,7 @@ fn about(view: &StatusView) -> Markup {
     html! {
         p class="about" {
             @if view.demo { "demo, " }
-            (view.database) ", role " (view.role.word()) ", up for " (words::length(view.uptime))
+            (view.database) ", role " (view.role.word()) ", up for " (format::length(view.uptime))
             @if view.clock == ClockMode::Manual { ", on a manual clock" }
             @if view.sandbox { "; " a href="/dev/inbox" { "sandbox inbox" } }
             @if view.providers { ", " a href="/demo/providers" { "fake providers" } }
@@ -106,7 +106,7 @@ fn figures(view: &StatusView) -> Markup {
     let dead = census.map_or(0, |census| census.dead_letters);
     let oldest = census.and_then(Census::oldest_due).map(|due| view.now.since(due));
     let late = oldest.is_some_and(|wait| wait.as_secs() >= LATE_AFTER_SECONDS);
-    let wait = oldest.map_or_else(|| "-".into(), |wait| format!("{} ago", words::length(wait)));
+    let wait = oldest.map_or_else(|| "-".into(), |wait| format!("{} ago", format::length(wait)));
     let all = [
         ("Waiting", sum(|q| q.waiting).to_string(), ""),
         ("Due now", sum(|q| q.due).to_string(), ""),
@@ -154,7 +154,7 @@ fn queue_row(view: &StatusView, slug: &str, queue: &QueueState) -> Markup {
                 @if queue.lane.settings.paused { " " span class="tag" { "paused" } }
             }
             @if view.many_tenants { td { (slug) } }
-            @for number in numbers { td class="n" { (words::count(number, COUNT_MAX)) } }
+            @for number in numbers { td class="n" { (format::count(number, COUNT_MAX)) } }
             td class={ "n" @if queue.dead > 0 { " warn" } } { (queue.dead) }
             (moment(queue.oldest_due, view.now))
         }
@@ -171,7 +171,7 @@ fn moment(at: Option<Timestamp>, now: Timestamp) -> Markup {
     };
     let late = now.since(at).as_secs() >= LATE_AFTER_SECONDS;
     html! {
-        td class=[late.then_some("warn")] { time datetime=(at) title=(at) { (words::from_now(at, now)) } }
+        td class=[late.then_some("warn")] { time datetime=(at) title=(at) { (format::from_now(at, now)) } }
     }
 }
 
@@ -202,7 +202,7 @@ fn dead_letter_row(view: &StatusView, slug: &str, dead: &DeadLetterSummary) -> M
             td { (queue_name(&dead.topic, &dead.subscription)) }
             @if view.many_tenants { td { (slug) } }
             td { (dead.kind) }
-            td { time datetime=(at) title=(at) { (words::from_now(at, view.now)) } }
+            td { time datetime=(at) title=(at) { (format::from_now(at, view.now)) } }
             td class="n" { (dead.attempts) }
             td class="error" { (error) }
         }
@@ -221,7 +221,7 @@ fn loops(view: &StatusView) -> Markup {
                     None => { td { "well" } }
                     Some(trouble) => { td class="warn" { (trouble) } }
                 }
-                td { (words::length(status.since_success)) " ago" }
+                td { (format::length(status.since_success)) " ago" }
                 td class="n" { (status.ticks) }
             }
         }

@@ -1,0 +1,94 @@
+//! A notification once more, because a person asks for it.
+
+use super::communication_logs::BOOKING;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::flow::entities::Name;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{Fields, Input};
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use punctual::engine::{NotResent, Resend, Resent};
+use punctual::flow::rules::entity::check_entity;
+use punctual::{Entity, Error, Problems, TemplateId};
+use serde_json::{Value, json};
+
+/// `POST /api/bookings/{id}/resend-notification {channel, templateId?, eventType?}`
+///
+/// # Errors
+/// 404 when nobody was told of any event about it, 409 when it makes no sense any more, 422 for a bad
+/// request.
+pub async fn booking(
+    state: State<App>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+    input: Input,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let Path(id) = id.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+    let (entity, mut problems) = (Entity { kind: BOOKING.into(), id }, Problems::default());
+    check_entity(&entity, &mut problems);
+    problems.into_result()?;
+    again(state, caller, entity, &input).await
+}
+
+/// `POST /api/entities/{type}/{id}/resend-notification {channel, templateId?, eventType?}`
+///
+/// # Errors
+/// As [`booking`].
+pub async fn entity(
+    state: State<App>,
+    caller: Caller,
+    name: Name,
+    input: Input,
+) -> Answer<(StatusCode, Json<Value>)> {
+    again(state, caller, name.0, &input).await
+}
+
+async fn again(
+    State(app): State<App>,
+    caller: Caller,
+    entity: Entity,
+    input: &Input,
+) -> Answer<(StatusCode, Json<Value>)> {
+    let (about, resend) = (format!("{} `{}`", entity.kind, entity.id), read(entity, &caller, input)?);
+    let by_template = resend.template.is_some();
+    match app.engine.resend(caller.tenant, resend).await? {
+        Resent::Asked { request_id, deliveries } => {
+            let asked = deliveries.iter();
+            let deliveries: Value = asked
+                .map(|one| json!({"id": one.id.to_string(), "idempotencyKey": one.idempotency_key}))
+                .collect();
+            Ok((StatusCode::ACCEPTED, Json(json!({"requestId": request_id, "deliveries": deliveries}))))
+        }
+        Resent::Refused(why) => Err(refused(&about, &why, by_template)),
+    }
+}
+
+fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<Resend> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["channel", "templateId", "eventType"]);
+    let channel = read.need_name("channel");
+    let event_type = read.text("eventType");
+    let template = read.id_text("templateId").map(|text| text.parse().map(TemplateId));
+    if matches!(template, Some(Err(_))) {
+        read.wrong("templateId", "is not the id of a message template");
+    }
+    problems.into_result()?;
+    let template = template.and_then(Result::ok);
+    Ok(Resend { entity, channel, template, event_type, requested_by: caller.name.clone() })
+}
+
+fn refused(about: &str, why: &NotResent, by_template: bool) -> Failure {
+    let said = format!("nothing is sent again for {about}: {why}");
+    match why {
+        NotResent::NoEvent => Failure::not_found(said),
+        NotResent::NoTemplate => {
+            Error::invalid(if by_template { "templateId" } else { "channel" }, said).into()
+        }
+        NotResent::EventDropped | NotResent::NoRecipient | NotResent::Pointless(_) => Failure::conflict(said),
+    }
+}

@@ -1,0 +1,170 @@
+//! Automation schedules: entries of every kind, how far each is, and once more those that failed.
+//!
+//! An entry is known by its number, or by its public id where it has one, as survey instances have.
+
+mod change;
+mod named;
+mod shown;
+mod trace;
+
+pub use change::{cancel, hold, release, retry};
+pub use trace::trace;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::delivery::communication_logs::{BOOKING, read_entity};
+use crate::http::api::selection::{Choice, told};
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use crate::http::pagination::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use named::ScheduleId;
+use punctual::delivery::rules::delivery::DeliveryStatus;
+use punctual::delivery::store::entries::preview::Foreseen;
+use punctual::delivery::store::entries::replay::{ReplayMode, ReplaySelection};
+use punctual::flow::rules::entry::EntryStatus;
+use punctual::flow::store::entries::history::ChangeAuthor;
+use punctual::flow::store::entries::lists::EntryFilter;
+use punctual::{EntryId, Error, Problems, Timestamp};
+use serde_json::{Map, Value, json};
+use shown::Shown;
+
+/// The words of every schedule's status.
+const STATUSES: [&str; 9] =
+    ["Pending", PROCESSING, "Sent", "Opened", "Completed", "Failed", "Deactivated", "Cancelled", "Expired"];
+/// The word for one of which something is being sent now.
+const PROCESSING: &str = "Processing";
+
+/// `GET /api/automation-schedules?bookingId=|entityType=&entityId=&key=&status=&onHold=`, the newest first.
+///
+/// # Errors
+/// 422 for a wrong cursor, limit or filter.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let (filter, below) = (read_filter(&page)?, below(&page)?);
+    let found = app.engine.store().schedule(caller.tenant, filter, below, page.limit + 1).await?;
+    let more = found.len() > page.limit;
+    let last = found.iter().take(page.limit).next_back().map(|one| format!("{ENTRY}{}", one.entry.id));
+    let items = found.iter().take(page.limit).map(|one| shown::shown(&caller, one)).collect();
+    Ok(Json(page.list_up_to(items, last.filter(|_| more))))
+}
+
+/// `GET /api/automation-schedules/{id}`
+///
+/// # Errors
+/// 404 when this tenant has none of that id.
+pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Answer<Json<Shown>> {
+    Ok(Json(change::shown_whole(&app, &caller, id).await?))
+}
+
+/// `POST /api/automation-schedules/replay {ids?|filter, dryRun?}`: what failed is sent again, what was sent
+/// is not, for entries of every kind.
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
+    let mut which =
+        choice.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
+    problems.into_result()?;
+    if let Some(ids) = &choice.ids {
+        let (numbers, public_ids) = named::split(ids);
+        (which.ids, which.public_ids) = (Some(numbers), Some(public_ids));
+    }
+    let mode = ReplayMode::of(choice.dry_run, ChangeAuthor::new(&caller.name, "replay"));
+    let done = app.engine.replay_failed(caller.tenant, which, mode).await?;
+    let ids = done.ids.iter().map(ToString::to_string);
+    let ids: Vec<String> = ids.chain(done.instances.iter().map(ToString::to_string)).collect();
+    let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
+    said["sentAgain"] = done.again.into();
+    said["stoppedByKey"] = done.stopped.into();
+    if choice.dry_run {
+        let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
+        said["moreItems"] = all.saturating_sub(done.told.len()).into();
+        said["items"] = done.told.iter().map(would_be).collect();
+    }
+    Ok(Json(said))
+}
+
+/// One message of a dry run.
+fn would_be(one: &Foreseen) -> Value {
+    let public_id = one.public_id.map(|id| id.to_string());
+    let schedule_id = public_id.or_else(|| Some(one.entry?.to_string()));
+    json!({
+        "scheduleId": schedule_id,
+        "deliveryId": one.delivery.map(|id| id.to_string()),
+        "channel": one.channel,
+        "idempotencyKey": one.key,
+        "stopped": one.stopped.is_some(),
+        "reason": one.stopped,
+    })
+}
+
+fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> ReplaySelection {
+    let mut read = Fields::new(given, "filter", problems);
+    read.only(&["status", "bookingId", "entityType", "entityId", "eventType", "channel", "from", "to"]);
+    let status = read.text("status").map(|word| DeliveryStatus::from_word(&word));
+    if status.is_some_and(|of| !matches!(of, Some(DeliveryStatus::Failed | DeliveryStatus::Uncertain))) {
+        read.wrong("status", "must be Failed or Uncertain: nothing else is replayed");
+    }
+    let mut time = |name: &str| {
+        let text = read.text(name)?;
+        Timestamp::parse(&text).map_err(|said| read.wrong(name, said)).ok()
+    };
+    let (from, to) = (time("from"), time("to"));
+    let booking = read.id_text("bookingId");
+    let (mut entity_type, mut entity_id) = (read.text("entityType"), read.id_text("entityId"));
+    if booking.is_some() {
+        if entity_type.is_some() || entity_id.is_some() {
+            read.wrong("bookingId", "say either `bookingId`, or `entityType` and `entityId`");
+        }
+        (entity_type, entity_id) = (Some(BOOKING.to_owned()), booking);
+    }
+    ReplaySelection {
+        entity_type,
+        entity_id,
+        kind: read.text("eventType"),
+        status: status.flatten(),
+        channel: read.text("channel"),
+        from,
+        to,
+        ..ReplaySelection::default()
+    }
+}
+
+/// What a cursor of this list begins with.
+const ENTRY: &str = "entry-";
+
+/// The id that the next page is below.
+fn below(page: &Page) -> Answer<EntryId> {
+    let Some(text) = page.after() else { return Ok(EntryId(i64::MAX)) };
+    let id = text.strip_prefix(ENTRY).and_then(|id| id.parse().ok()).map(EntryId);
+    let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
+    id.ok_or_else(|| wrong().into())
+}
+
+fn read_filter(page: &Page) -> Answer<EntryFilter> {
+    let mut problems = Problems::default();
+    let (entity_type, entity_id, instance) = read_entity(page, &mut problems);
+    let status = page.filter("status");
+    if status.is_some_and(|word| !STATUSES.contains(&word)) {
+        problems.push("status", format!("must be one of {}", STATUSES.join(", ")));
+    }
+    let held = match page.filter("onHold") {
+        None => None,
+        Some("false") => Some(false),
+        Some("true") => Some(true),
+        Some(_) => {
+            problems.push("onHold", "must be true or false");
+            None
+        }
+    };
+    problems.into_result()?;
+    let key = page.filter("key").map(str::to_owned);
+    let in_flight = status.map(|word| word == PROCESSING);
+    let status = status.and_then(EntryStatus::parse);
+    let about = EntryFilter { entity_type, entity_id, instance, ..EntryFilter::default() };
+    Ok(EntryFilter { key, held, status, in_flight, ..about })
+}

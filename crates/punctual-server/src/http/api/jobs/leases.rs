@@ -1,0 +1,193 @@
+//! Leases: a name that one owner holds at a time.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{Fields, Input};
+use crate::http::pagination::{List, Page};
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use punctual::base::limits;
+use punctual::base::name::check_name;
+use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
+use punctual::{FencingToken, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The `{name}` of a path.
+#[derive(Clone, Debug)]
+pub struct LeaseName(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for LeaseName {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let names = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
+        let Path(mut names) = names.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
+        let name = names.remove("name").unwrap_or_default();
+        let mut problems = Problems::default();
+        check_name(&name, "name", &mut problems);
+        problems.into_result()?;
+        Ok(Self(name))
+    }
+}
+
+/// What came of an acquisition.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Acquired {
+    acquired: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<FencingToken>,
+    expires_at: Timestamp,
+    holder: String,
+    server_time: Timestamp,
+}
+
+/// A lease as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    name: String,
+    held: bool,
+    holder: Option<String>,
+    last_holder: String,
+    fencing_token: FencingToken,
+    acquired_at: Timestamp,
+    renewed_at: Timestamp,
+    expires_at: Timestamp,
+    released_at: Option<Timestamp>,
+    server_time: Timestamp,
+}
+
+/// `GET /api/leases`
+///
+/// # Errors
+/// 422 for a wrong cursor or limit.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let after = page.after().unwrap_or_default();
+    let leases = app.engine.store().leases(caller.tenant, after, page.limit + 1).await?;
+    let leases = leases.into_iter().map(shown).collect();
+    Ok(Json(page.list(leases, |lease: &Shown| lease.name.clone())))
+}
+
+/// `GET /api/leases/{name}`
+///
+/// # Errors
+/// 404 when it never was.
+pub async fn show(State(app): State<App>, caller: Caller, name: LeaseName) -> Answer<Json<Shown>> {
+    let lease = app.engine.store().lease(caller.tenant, &name.0).await?;
+    lease
+        .map(|lease| Json(shown(lease)))
+        .ok_or_else(|| Failure::not_found(format!("there is no lease `{}`", name.0)))
+}
+
+/// `POST /api/leases/{name}/acquire`
+///
+/// # Errors
+/// 422 with every problem.
+pub async fn acquire(
+    State(app): State<App>,
+    caller: Caller,
+    name: LeaseName,
+    input: Input,
+) -> Answer<Json<Acquired>> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["owner", "seconds"]);
+    let owner = read.need_name("owner");
+    let duration = seconds(&mut read);
+    problems.into_result()?;
+    let said = app.engine.store().acquire_lease(caller.tenant, &name.0, &owner, duration).await?;
+    let (lease, acquired) = match said {
+        Acquisition::Acquired(lease) => (lease, true),
+        Acquisition::Held(lease) => (lease, false),
+    };
+    Ok(Json(Acquired {
+        acquired,
+        fencing_token: acquired.then_some(lease.token),
+        expires_at: lease.expires_at,
+        holder: lease.owner,
+        server_time: lease.now,
+    }))
+}
+
+/// `POST /api/leases/{name}/renew`
+///
+/// # Errors
+/// 409 when the token holds nothing any more, 422 with every problem.
+pub async fn renew(
+    State(app): State<App>,
+    caller: Caller,
+    name: LeaseName,
+    input: Input,
+) -> Answer<Json<Shown>> {
+    let (held, duration) = read_holding(name, &input, &["owner", "fencingToken", "seconds"])?;
+    match app.engine.store().renew_lease(caller.tenant, held.clone(), duration).await? {
+        Renewal::Renewed(lease) => Ok(Json(shown(lease))),
+        Renewal::Lost => Err(lost(&held)),
+    }
+}
+
+/// `POST /api/leases/{name}/release`
+///
+/// # Errors
+/// 409 when the token holds nothing any more, 422 with every problem.
+pub async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    name: LeaseName,
+    input: Input,
+) -> Answer<Json<Value>> {
+    let (held, _) = read_holding(name, &input, &["owner", "fencingToken"])?;
+    match app.engine.store().release_lease(caller.tenant, held.clone()).await? {
+        Release::Released => Ok(Json(json!({"released": true}))),
+        Release::Lost => Err(lost(&held)),
+    }
+}
+
+fn lost(held: &Holding) -> Failure {
+    Failure::conflict(format!(
+        "fencing token {} of `{}` does not hold the lease `{}`: it ended, was released, or is another's; \
+         acquire it again",
+        held.token, held.owner, held.name
+    ))
+}
+
+fn read_holding(name: LeaseName, input: &Input, known: &[&str]) -> Answer<(Holding, Duration)> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(known);
+    let owner = read.need_name("owner");
+    read.need("fencingToken");
+    let most = u64::try_from(i64::MAX).unwrap_or(u64::MAX);
+    let token = read.whole("fencingToken", 1..=most).and_then(|n| i64::try_from(n).ok()).unwrap_or(0);
+    let duration = seconds(&mut read);
+    problems.into_result()?;
+    Ok((Holding { name: name.0, owner, token: FencingToken(token) }, duration))
+}
+
+fn seconds(read: &mut Fields<'_, '_>) -> Duration {
+    let range = limits::LEASE_MIN.as_secs()..=limits::LEASE_MAX.as_secs();
+    read.whole("seconds", range).map_or(limits::LEASE_DEFAULT, Duration::from_secs)
+}
+
+fn shown(lease: Lease) -> Shown {
+    Shown {
+        held: lease.is_held(),
+        holder: lease.holder().map(str::to_owned),
+        name: lease.name,
+        last_holder: lease.owner,
+        fencing_token: lease.token,
+        acquired_at: lease.acquired_at,
+        renewed_at: lease.renewed_at,
+        expires_at: lease.expires_at,
+        released_at: lease.released_at,
+        server_time: lease.now,
+    }
+}

@@ -1,0 +1,218 @@
+//! Dead letters: look at them, put them back to work, or let them go.
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::Id;
+use crate::http::api::selection::{Choice, told};
+use crate::http::error::Answer;
+use crate::http::input::{Fields, Input};
+use crate::http::pagination::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use punctual::base::name::check_name;
+use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
+use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A dead letter as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    topic: String,
+    subscription: Option<String>,
+    message_id: String,
+    kind: String,
+    key: Option<String>,
+    correlation_id: Option<String>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
+    headers: Option<Box<RawValue>>,
+    attempts: Vec<Tried>,
+    /// Not for viewers.
+    error: Option<String>,
+    died_at: Timestamp,
+}
+
+/// An attempt that did not end well.
+#[derive(Debug, Serialize)]
+pub struct Tried {
+    number: u32,
+    at: Timestamp,
+    owner: String,
+    outcome: String,
+    /// Not for viewers.
+    error: Option<String>,
+}
+
+/// `GET /api/dead-letters`
+///
+/// # Errors
+/// 422 for a wrong cursor or limit.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let mut which = Which { after: page.after_id()?, ..Which::default() };
+    let mut problems = Problems::default();
+    which.narrow(page.filter("topic"), page.filter("subscription"));
+    which.check("", &mut problems);
+    problems.into_result()?;
+    let fetch = |after: i64, limit: usize| {
+        app.engine.store().dead_letters(caller.tenant, Which { after, ..which.clone() }, limit)
+    };
+    let weigh = |letter: &DeadLetter| letter.message.payload.len();
+    let (letters, more) = page.gather(which.after, fetch, |letter| letter.id.0, weigh).await?;
+    let next = letters.last().filter(|_| more).map(|letter| letter.id.to_string());
+    let letters = letters.into_iter().map(|letter| shown(&caller, letter)).collect();
+    Ok(Json(page.list_up_to(letters, next)))
+}
+
+/// `GET /api/dead-letters/{id}`
+///
+/// # Errors
+/// 404 when this tenant has none of that id.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let which = Which { ids: Some(vec![DeadLetterId(id.0)]), ..Which::default() };
+    let letter = app.engine.store().dead_letters(caller.tenant, which, 1).await?.pop();
+    letter.map(|l| Json(shown(&caller, l))).ok_or_else(|| id.not_found("dead letter"))
+}
+
+/// A filter that a list and a replay share. Topics may also be written as Service Bus
+/// writes them: `orders/subscriptions/mail/$deadletterqueue`.
+trait Narrow {
+    fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>);
+    fn check(&self, at: &str, problems: &mut Problems);
+}
+
+impl Narrow for Which {
+    fn narrow(&mut self, topic: Option<&str>, subscription: Option<&str>) {
+        let path = topic.map(|t| t.strip_suffix("/$deadletterqueue").unwrap_or(t));
+        let (topic, within) = match path.and_then(|p| p.split_once('/')) {
+            Some((topic, rest)) => (Some(topic), Some(rest.strip_prefix("subscriptions/").unwrap_or(rest))),
+            None => (path, None),
+        };
+        self.topic = topic.map(str::to_owned);
+        self.subscription = subscription.or(within).map(str::to_owned);
+    }
+
+    fn check(&self, at: &str, problems: &mut Problems) {
+        for (name, value) in [("topic", &self.topic), ("subscription", &self.subscription)] {
+            if let Some(value) = value {
+                check_name(value, &format!("{at}{name}"), problems);
+            }
+        }
+    }
+}
+
+/// `POST /api/dead-letters/replay`
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let (which, dry_run) = read_which(&input)?;
+    let ids = all(&app, caller.tenant, which, dry_run, true).await?;
+    app.engine.wake();
+    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+}
+
+/// `POST /api/dead-letters/purge`
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let (which, dry_run) = read_which(&input)?;
+    let ids = all(&app, caller.tenant, which, dry_run, false).await?;
+    app.engine.wake();
+    Ok(Json(told(&ids, if dry_run { "wouldPurge" } else { "purged" })))
+}
+
+/// Each transaction moves a bounded number; this goes on until all are moved. It goes
+/// upwards, so that what dies again meanwhile is left for the next call.
+async fn all(
+    app: &App,
+    tenant: Tenant,
+    mut which: Which,
+    dry: bool,
+    again: bool,
+) -> Answer<Vec<DeadLetterId>> {
+    let store = app.engine.store();
+    let mut ids = Vec::new();
+    loop {
+        let step = which.clone();
+        let Moved { ids: moved, more } = if again {
+            store.replay(tenant, step, dry).await?
+        } else {
+            store.purge(tenant, step, dry).await?
+        };
+        which.after = moved.last().map_or(which.after, |id| id.0);
+        ids.extend(moved);
+        if !more {
+            return Ok(ids);
+        }
+    }
+}
+
+fn read_which(input: &Input) -> Answer<(Which, bool)> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let choice = Choice::read(&body, "a dead letter", &mut problems);
+    let ids = choice.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
+    let mut which = Which { ids, ..Which::default() };
+    if let Some(filter) = choice.filter {
+        let mut read = Fields::new(filter, "filter", &mut problems);
+        read.only(&["topic", "subscription"]);
+        let (topic, subscription) = (read.text("topic"), read.text("subscription"));
+        which.narrow(topic.as_deref(), subscription.as_deref());
+        which.check("filter.", &mut problems);
+    }
+    problems.into_result()?;
+    Ok((which, choice.dry_run))
+}
+
+/// Viewers see neither payload nor headers nor errors.
+fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
+    let message = letter.message;
+    Shown {
+        id: letter.id.to_string(),
+        topic: letter.topic,
+        subscription: Some(letter.subscription).filter(|s| !s.is_empty()),
+        message_id: message.id.to_string(),
+        kind: message.kind,
+        key: message.key,
+        correlation_id: message.correlation_id,
+        payload: caller.content(message.payload),
+        headers: message.headers.and_then(|headers| caller.content(headers)),
+        attempts: letter.attempts.into_iter().map(|attempt| tried(caller, attempt)).collect(),
+        error: caller.free_text(letter.error),
+        died_at: letter.died_at,
+    }
+}
+
+fn tried(caller: &Caller, a: Attempt) -> Tried {
+    let error = caller.free_text(a.error);
+    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_may_be_written_as_service_bus_does() {
+        let cases = [
+            ("orders", Some("orders"), None),
+            ("orders/mail", Some("orders"), Some("mail")),
+            ("orders/$deadletterqueue", Some("orders"), None),
+            ("orders/subscriptions/mail/$deadletterqueue", Some("orders"), Some("mail")),
+        ];
+        for (text, topic, subscription) in cases {
+            let mut which = Which::default();
+            which.narrow(Some(text), None);
+            assert_eq!(
+                (which.topic.as_deref(), which.subscription.as_deref()),
+                (topic, subscription),
+                "{text}"
+            );
+        }
+    }
+}

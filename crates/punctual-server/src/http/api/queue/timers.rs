@@ -1,0 +1,254 @@
+//! Timers: schedule them, look at them, cancel or move them until somebody takes them.
+
+mod body;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::Id;
+use crate::http::body_room::chew;
+use crate::http::error::Answer;
+use crate::http::idempotency::RequestToken;
+use crate::http::input::{Fields, Input};
+use crate::http::pagination::{List, Page};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use punctual::base::duration;
+use punctual::engine::Changed;
+use punctual::queue::rules::timer::{Progress, Status};
+use punctual::queue::store::timers::{Place, Timer, Which};
+use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, Scheduled, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// A timer that was scheduled.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Made {
+    id: String,
+    due_at: Timestamp,
+    duplicate: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Problem>,
+}
+
+/// `POST /api/timers`
+///
+/// # Errors
+/// 400, 413 and 422 with every problem; nothing is written then.
+pub async fn schedule(
+    State(app): State<App>,
+    caller: Caller,
+    token: RequestToken,
+    query: Page,
+    mut input: Input,
+) -> Answer<Response> {
+    let (mut timers, is_list) = chew(input.bytes.len(), || body::read_timers(&input, &caller.name))?;
+    input.forget_text();
+    let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
+    let spread = read_spread(query.filter("spread"))?;
+    let warnings = topic_warnings(&app, &caller, &timers).await?;
+    let made = app.engine.schedule(caller.tenant, timers, spread).await?;
+    let mut made = made.into_iter().zip(identified).zip(warnings).map(shown_made);
+    Ok(match made.next() {
+        Some(one) if !is_list => (StatusCode::CREATED, Json(one)).into_response(),
+        first => {
+            let all: Vec<Made> = first.into_iter().chain(made).collect();
+            (StatusCode::CREATED, Json(all)).into_response()
+        }
+    })
+}
+
+/// A timer that was `identified` by the request's own key is its own also when it is there already.
+fn shown_made(((made, identified), warnings): ((Scheduled, bool), Vec<Problem>)) -> Made {
+    let duplicate = made.duplicate && !identified;
+    Made { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
+}
+
+/// For each timer a warning if its kind is defined for another topic: it would fire for nobody.
+async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> Answer<Vec<Vec<Problem>>> {
+    let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
+    let warning = |timer: &NewTimer| {
+        let said = kinds.topic_warning(&timer.message.kind, &timer.message.topic);
+        said.map(|said| Problem::new("topic", said)).into_iter().collect()
+    };
+    Ok(timers.iter().map(warning).collect())
+}
+
+fn read_spread(text: Option<&str>) -> Answer<Option<Duration>> {
+    let read = text.map(|text| duration::parse(text).map_err(|said| Error::invalid("spread", said)));
+    Ok(read.transpose()?)
+}
+
+/// `GET /api/timers`
+///
+/// # Errors
+/// 422 for a wrong filter, cursor or limit.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let mut problems = Problems::default();
+    let (which, status) = read_query(&page, &mut problems);
+    let after = page.after().map(read_place);
+    if after == Some(None) {
+        problems.push("cursor", "is not a cursor that this list handed out");
+    }
+    problems.into_result()?;
+    let store = app.engine.store();
+    let fetch = |after, limit| store.timers(caller.tenant, which.clone(), status, after, limit);
+    let place = |timer: &Timer| Some((timer.due_at, timer.message.id));
+    let weigh = |timer: &Timer| timer.message.payload.len();
+    let (timers, more) = page.gather(after.flatten(), fetch, place, weigh).await?;
+    let next = timers.last().filter(|_| more).map(|t| format!("{}:{}", t.due_at.as_micros(), t.message.id));
+    let timers = timers.into_iter().map(|timer| shown(&caller, timer)).collect();
+    Ok(Json(page.list_up_to(timers, next)))
+}
+
+fn read_query(page: &Page, problems: &mut Problems) -> (Which, Option<Status>) {
+    let text = |name: &str| page.filter(name).map(str::to_owned);
+    let mut time = |name: &str| {
+        let read = page.filter(name).map(Timestamp::parse)?;
+        read.map_err(|said| problems.push(name, said)).ok()
+    };
+    let which = Which {
+        ids: None,
+        topic: text("topic"),
+        key: text("key"),
+        correlation_id: text("correlationId"),
+        due_from: time("dueFrom"),
+        due_before: time("dueBefore"),
+    };
+    which.check("", problems);
+    let status = page.filter("status").map(Status::parse);
+    if status == Some(None) {
+        problems.push("status", "must be Waiting, Fired or Cancelled");
+    }
+    (which, status.flatten())
+}
+
+fn read_place(text: &str) -> Option<Place> {
+    let (due, id) = text.split_once(':')?;
+    Some((Timestamp::from_micros(due.parse().ok()?), MessageId(id.parse().ok()?)))
+}
+
+/// `GET /api/timers/{id}`
+///
+/// # Errors
+/// 404 when this tenant has no such timer.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let timer = app.engine.store().timer(caller.tenant, MessageId(id.0)).await?;
+    timer.map(|t| Json(shown(&caller, t))).ok_or_else(|| id.not_found("timer"))
+}
+
+/// `DELETE /api/timers/{id}`
+///
+/// # Errors
+/// 404 when this tenant has no such timer.
+pub async fn cancel(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Value>> {
+    let cancelled = app.engine.cancel_timer(caller.tenant, MessageId(id.0)).await?;
+    if !cancelled {
+        must_be_there(&app, &caller, id).await?;
+    }
+    Ok(Json(json!({"cancelled": cancelled})))
+}
+
+async fn must_be_there(app: &App, caller: &Caller, id: Id) -> Answer<Timer> {
+    let timer = app.engine.store().timer(caller.tenant, MessageId(id.0)).await?;
+    timer.ok_or_else(|| id.not_found("timer"))
+}
+
+/// `POST /api/timers/{id}/move`
+///
+/// # Errors
+/// 404 when this tenant has no such timer, 422 unless it says when.
+pub async fn put_off(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Value>> {
+    must_be_there(&app, &caller, id).await?;
+    let object = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&object, "", &mut problems);
+    read.only(&["dueAt", "delay"]);
+    let when = body::read_when(&mut read);
+    problems.into_result()?;
+    let Some(when) = when else { return Err(Error::invalid("dueAt", "is missing").into()) };
+    let moved = app.engine.move_timer(caller.tenant, MessageId(id.0), when).await?;
+    // Where it stands, also when it was too late.
+    let due_at = match moved {
+        Some(due_at) => due_at,
+        None => must_be_there(&app, &caller, id).await?.due_at,
+    };
+    Ok(Json(json!({"moved": moved.is_some(), "dueAt": due_at})))
+}
+
+/// `POST /api/timers/cancel`
+///
+/// # Errors
+/// 422 unless it says which.
+pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let wish = body::read_wish(&input, false)?;
+    let done = app.engine.cancel_timers(caller.tenant, wish.which, wish.dry_run).await?;
+    Ok(Json(told(&done, if wish.dry_run { "wouldCancel" } else { "cancelled" }, wish.by_id)))
+}
+
+/// `POST /api/timers/move`
+///
+/// # Errors
+/// 422 unless it says which, and when.
+pub async fn put_off_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+    let wish = body::read_wish(&input, true)?;
+    let Some(to) = wish.to else { return Err(Error::invalid("dueAt", "is missing").into()) };
+    let done = app.engine.move_timers(caller.tenant, wish.which, to, wish.dry_run).await?;
+    Ok(Json(told(&done, if wish.dry_run { "wouldMove" } else { "moved" }, wish.by_id)))
+}
+
+/// A filter may mean a million: only those that were named are named again.
+fn told(done: &Changed, verb: &str, by_id: bool) -> Value {
+    let mut said =
+        Map::from_iter([(verb.to_owned(), done.ids.len().into()), ("more".into(), done.more.into())]);
+    if by_id {
+        said.insert("ids".into(), done.ids.iter().map(ToString::to_string).collect());
+    }
+    Value::Object(said)
+}
+
+/// A timer as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: String,
+    topic: String,
+    kind: String,
+    key: Option<String>,
+    entity: Option<Entity>,
+    /// Not for viewers.
+    payload: Option<Box<RawValue>>,
+    headers: Option<Box<RawValue>>,
+    correlation_id: Option<String>,
+    status: Status,
+    progress: Option<Progress>,
+    due_at: Timestamp,
+    first_due_at: Timestamp,
+    created_at: Timestamp,
+    changed_at: Option<Timestamp>,
+}
+
+/// Viewers see neither payload nor headers.
+fn shown(caller: &Caller, timer: Timer) -> Shown {
+    let m = timer.message;
+    Shown {
+        id: m.id.to_string(),
+        topic: m.topic,
+        kind: m.kind,
+        key: m.key,
+        entity: m.entity,
+        payload: caller.content(m.payload),
+        headers: m.headers.and_then(|headers| caller.content(headers)),
+        correlation_id: m.correlation_id,
+        status: timer.status,
+        progress: timer.progress,
+        due_at: timer.due_at,
+        first_due_at: m.due_at,
+        created_at: m.created_at,
+        changed_at: timer.changed_at,
+    }
+}

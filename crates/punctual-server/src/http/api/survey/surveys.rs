@@ -1,0 +1,207 @@
+//! Surveys: drafts, versions, what their answers come to, and sending one by hand.
+
+mod comments;
+mod results;
+mod send;
+
+pub use comments::comments;
+pub use results::{Shown as ShownResults, export, results, shown as shown_results};
+pub use send::send;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::api::Id;
+use crate::http::error::{Answer, Failure};
+use crate::http::input::{Fields, Input};
+use crate::http::pagination::{List, Page, weight};
+use axum::Json;
+use axum::extract::{RawPathParams, State};
+use axum::http::StatusCode;
+use punctual::flow::store::flows::{Flow, FlowDraft};
+use punctual::{FlowId, Problem, Problems, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A survey as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    id: i64,
+    name: String,
+    integration_id: Option<String>,
+    draft: Value,
+    published_version: Option<u32>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    warnings: Vec<Problem>,
+}
+
+/// A survey that was published.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Published {
+    survey_id: i64,
+    version: u32,
+    warnings: Vec<Problem>,
+}
+
+/// A version as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownVersion {
+    survey_id: i64,
+    version: u32,
+    definition: Value,
+    published_at: Timestamp,
+}
+
+impl Id {
+    fn flow(self) -> FlowId {
+        FlowId(self.0)
+    }
+}
+
+/// `POST /api/surveys`
+///
+/// # Errors
+/// 422 with every problem of the definition.
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input,
+) -> Answer<(StatusCode, Json<Shown>)> {
+    let draft = read_draft(&input, None)?;
+    let flow = app.engine.store().create_flow(caller.tenant, draft).await?;
+    Ok((StatusCode::CREATED, Json(show_flow(&app, flow))))
+}
+
+/// `GET /api/surveys`
+///
+/// # Errors
+/// 422 for a wrong cursor or limit.
+pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<List<Shown>>> {
+    let (after, store) = (FlowId(page.after_id()?), app.engine.store());
+    let fetch = |after, limit| store.flows(caller.tenant, after, limit);
+    let (flows, more) = page.gather(after, fetch, |flow| flow.id, |flow| weight(&flow.draft)).await?;
+    let next = flows.last().filter(|_| more).map(|flow| flow.id.0.to_string());
+    let shown = flows.into_iter().map(|flow| show_flow(&app, flow)).collect();
+    Ok(Json(page.list_up_to(shown, next)))
+}
+
+/// `GET /api/surveys/{id}`
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    let flow = app.engine.store().flow(caller.tenant, id.flow()).await?;
+    flow.map(|flow| Json(show_flow(&app, flow))).ok_or_else(|| id.not_found("survey"))
+}
+
+/// `PUT /api/surveys/{id}`: replaces the draft; what is not named stays.
+///
+/// # Errors
+/// 404 when there is none, 422 with every problem.
+pub async fn change(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Shown>> {
+    let known = app.engine.store().flow(caller.tenant, id.flow()).await?;
+    let known = known.ok_or_else(|| id.not_found("survey"))?;
+    let draft = read_draft(&input, Some(known))?;
+    let flow = app.engine.store().change_flow(caller.tenant, id.flow(), draft).await?;
+    Ok(Json(show_flow(&app, flow)))
+}
+
+/// `POST /api/surveys/{id}/publish`
+///
+/// # Errors
+/// 404 when there is none, 422 when the draft is not ready.
+pub async fn publish(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Published>> {
+    let version = app.engine.store().publish_flow(caller.tenant, id.flow()).await?;
+    let flow = app.engine.store().flow(caller.tenant, id.flow()).await?;
+    let warnings = flow.map(|flow| show_flow(&app, flow).warnings).unwrap_or_default();
+    Ok(Json(Published { survey_id: id.0, version, warnings }))
+}
+
+/// `POST /api/surveys/{id}/unpublish`: events meet it no more; what was sent goes on.
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn unpublish(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Shown>> {
+    app.engine.store().unpublish_flow(caller.tenant, id.flow()).await?;
+    show(State(app), caller, id).await
+}
+
+/// `GET /api/surveys/{id}/versions/{n}`
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn version(
+    State(app): State<App>,
+    caller: Caller,
+    id: Id,
+    path: RawPathParams,
+) -> Answer<Json<ShownVersion>> {
+    let n = part(&path, "n");
+    let missing = || Failure::not_found(format!("survey {} has no version `{n}`", id.0));
+    let number = n.parse().map_err(|_| missing())?;
+    let found = app.engine.store().flow_version(id.flow(), number).await?;
+    let version = found.filter(|version| version.tenant == caller.tenant).ok_or_else(missing)?;
+    Ok(Json(ShownVersion {
+        survey_id: id.0,
+        version: version.number,
+        definition: version.definition,
+        published_at: version.published_at,
+    }))
+}
+
+/// A part of the path; what is not UTF-8 names nothing.
+fn part(path: &RawPathParams, name: &str) -> String {
+    path.iter().find(|(known, _)| *known == name).map(|(_, text)| text.to_owned()).unwrap_or_default()
+}
+
+fn show_flow(app: &App, flow: Flow) -> Shown {
+    let draft = FlowDraft {
+        name: flow.name.clone(),
+        integration_id: flow.integration_id.clone(),
+        definition: flow.draft.clone(),
+    };
+    Shown {
+        id: flow.id.0,
+        warnings: app.engine.doubts(&draft).0,
+        name: flow.name,
+        integration_id: flow.integration_id,
+        draft: flow.draft,
+        published_version: flow.published,
+        created_at: flow.created_at,
+        updated_at: flow.updated_at,
+    }
+}
+
+fn read_draft(input: &Input, known: Option<Flow>) -> Answer<FlowDraft> {
+    let body = input.object()?;
+    let mut problems = Problems::default();
+    let mut read = Fields::new(&body, "", &mut problems);
+    read.only(&["name", "integrationId", "definition"]);
+    let fresh = known.is_none();
+    let name = if fresh || read.value("name").is_some() { Some(read.need_text("name")) } else { None };
+    if fresh {
+        read.need("definition");
+    }
+    let integration_id = read.text("integrationId");
+    let definition = read.value("definition").cloned();
+    let kept = known.map(|flow| (flow.name, flow.integration_id, flow.draft));
+    let (old_name, old_id, old_draft) = kept.unwrap_or_default();
+    let draft = FlowDraft {
+        name: name.unwrap_or(old_name),
+        // A field that is there and null is taken away.
+        integration_id: if body.contains_key("integrationId") { integration_id } else { old_id },
+        definition: definition.unwrap_or(old_draft),
+    };
+    let found =
+        if problems.0.iter().any(|p| p.path == "definition") { Problems::default() } else { draft.check().0 };
+    for problem in found.0 {
+        if !problems.0.iter().any(|known| known.path == problem.path) {
+            problems.0.push(problem);
+        }
+    }
+    problems.into_result()?;
+    Ok(draft)
+}
