@@ -2,7 +2,7 @@
 //! `cli::serve`.
 
 use crate::http::api::queue::waiting::WaitingClaims;
-use crate::http::public::visitor::Public;
+use crate::http::public::visitor::PublicAccess;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
 use punctual::base::clock::{Moment, monotonic};
@@ -30,11 +30,11 @@ pub struct Settings {
     /// Whether this is the demo: its pages are open to everybody who reaches it.
     pub demo: bool,
     /// What stands for the providers in the demo.
-    pub fakes: Option<crate::demo::fakes::Fakes>,
+    pub fakes: Option<crate::demo::fakes::FakeProviders>,
     /// What this process does.
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.
-    pub public: Public,
+    pub public: PublicAccess,
     /// The claims that wait for work.
     pub waiting: WaitingClaims,
     /// Who hears the callbacks of providers.

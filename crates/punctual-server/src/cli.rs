@@ -82,14 +82,14 @@ use survey::{explain, ingest, surveys};
 #[command(name = "punctual", version, after_help = failure::CODES, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
-    everywhere: Everywhere,
+    options: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
 
 /// What every command takes.
 #[derive(Clone, Debug, clap::Args)]
-struct Everywhere {
+struct GlobalOptions {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
@@ -107,7 +107,7 @@ struct Everywhere {
     sources: Sources,
 }
 
-impl Everywhere {
+impl GlobalOptions {
     /// Reads the file. Its database is that of every command but `demo`, which leaves real ones alone.
     fn with_file(mut self, command: &Command) -> Outcome<Self> {
         if let Some(path) = self.config.as_deref().filter(|_| !matches!(command, Command::Demo(_))) {
@@ -185,9 +185,9 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return misunderstood(&error),
     };
-    let everywhere = Everywhere { sources, ..cli.everywhere };
-    let json = everywhere.json;
-    match runtime().and_then(|runtime| runtime.block_on(run(cli.command, everywhere))) {
+    let options = GlobalOptions { sources, ..cli.options };
+    let json = options.json;
+    match runtime().and_then(|runtime| runtime.block_on(run(cli.command, options))) {
         Ok(code) => code,
         Err(failure) => failure.report(json),
     }
@@ -199,31 +199,31 @@ fn parse() -> Result<(Cli, Sources), clap::Error> {
     Ok((Cli::from_arg_matches(&matches)?, Sources::of(&matches)))
 }
 
-async fn run(command: Command, everywhere: Everywhere) -> Outcome<ExitCode> {
-    let everywhere = everywhere.with_file(&command)?;
+async fn run(command: Command, options: GlobalOptions) -> Outcome<ExitCode> {
+    let options = options.with_file(&command)?;
     match command {
-        Command::Serve(flags) => serve::run(everywhere, *flags).await?,
-        Command::Config(command) => command.run(&everywhere)?,
-        Command::Demo(command) => command.run(&everywhere).await?,
-        Command::Migrate(command) => command.run(&everywhere).await?,
-        Command::Status(command) => command.run(&everywhere).await?,
-        Command::Emit(command) => command.run(&everywhere).await?,
-        Command::Ingest(command) => command.run(&everywhere).await?,
-        Command::Explain(command) => command.run(&everywhere).await?,
-        Command::Surveys(command) => command.run(&everywhere).await?,
-        Command::Tick(command) => command.run(&everywhere).await?,
-        Command::DeadLetters(command) => command.run(&everywhere).await?,
-        Command::Outbox(command) => command.run(&everywhere).await?,
-        Command::Queues(command) => command.run(&everywhere).await?,
-        Command::Subscriptions(command) => command.run(&everywhere).await?,
-        Command::Lease(command) => return command.run(&everywhere).await,
-        Command::Inbox(command) => command.run(&everywhere).await?,
-        Command::Timer(command) => command.run(&everywhere).await?,
-        Command::Job(command) => command.run(&everywhere).await?,
-        Command::Keys(command) => command.run(&everywhere).await?,
-        Command::Tenants(command) => command.run(&everywhere).await?,
-        Command::Doctor(command) => return command.run(&everywhere).await,
-        Command::Bench(command) => command.run(&everywhere).await?,
+        Command::Serve(flags) => serve::run(options, *flags).await?,
+        Command::Config(command) => command.run(&options)?,
+        Command::Demo(command) => command.run(&options).await?,
+        Command::Migrate(command) => command.run(&options).await?,
+        Command::Status(command) => command.run(&options).await?,
+        Command::Emit(command) => command.run(&options).await?,
+        Command::Ingest(command) => command.run(&options).await?,
+        Command::Explain(command) => command.run(&options).await?,
+        Command::Surveys(command) => command.run(&options).await?,
+        Command::Tick(command) => command.run(&options).await?,
+        Command::DeadLetters(command) => command.run(&options).await?,
+        Command::Outbox(command) => command.run(&options).await?,
+        Command::Queues(command) => command.run(&options).await?,
+        Command::Subscriptions(command) => command.run(&options).await?,
+        Command::Lease(command) => return command.run(&options).await,
+        Command::Inbox(command) => command.run(&options).await?,
+        Command::Timer(command) => command.run(&options).await?,
+        Command::Job(command) => command.run(&options).await?,
+        Command::Keys(command) => command.run(&options).await?,
+        Command::Tenants(command) => command.run(&options).await?,
+        Command::Doctor(command) => return command.run(&options).await,
+        Command::Bench(command) => command.run(&options).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

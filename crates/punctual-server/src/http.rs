@@ -367,7 +367,7 @@ pub fn router(app: App) -> Router {
         .layer(Extension(BodyRoom::default()))
         .layer(from_fn(input::refuse_encoded))
         .layer(from_fn_with_state(app.clone(), host::check))
-        .layer(from_fn(middleware::around))
+        .layer(from_fn(middleware::handle))
         .with_state(app)
 }
 

@@ -1,11 +1,13 @@
-//! A question before something that cannot be taken back.
+//! The question before a change that cannot be undone.
 
 use super::failure::{Failure, Outcome};
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Asks whether to go on, unless `yes` was said before. Without a terminal there is nobody
-/// to ask, so that is a refusal.
-pub(super) fn go_on(question: &str, yes: bool) -> Outcome {
+/// Asks whether to go on, unless `yes` answers that.
+///
+/// # Errors
+/// Without a terminal, or when the answer is no.
+pub(super) fn ask(question: &str, yes: bool) -> Outcome {
     if yes {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! How commands reach the database.
 
-use super::Everywhere;
+use super::GlobalOptions;
 use super::failure::{Failure, Outcome};
 use crate::config::{DATABASE_DEFAULT, Flags, channels, inbox_stuck_after_of, survey_url_of};
 use clap::Parser;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A command needs few connections.
 const POOL_SIZE: usize = 2;
 
-impl Everywhere {
+impl GlobalOptions {
     /// The database's URL.
     pub(super) fn url(&self) -> &str {
         self.database.as_deref().unwrap_or(DATABASE_DEFAULT)
@@ -126,13 +126,13 @@ async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
 
 /// Which tenant a command is about.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct OfTenant {
+pub(super) struct TenantOption {
     /// The tenant, by its slug
     #[arg(long, value_name = "SLUG", default_value = Tenant::DEFAULT_SLUG)]
     tenant: String,
 }
 
-impl OfTenant {
+impl TenantOption {
     /// Looks the tenant up.
     pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
         let row = store.tenant(&self.tenant).await?;

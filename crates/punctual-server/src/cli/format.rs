@@ -1,4 +1,4 @@
-//! Times and lengths of time as people say them.
+//! Times, durations and counts as people write them.
 
 use punctual::Timestamp;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a command says when it changed nothing, or not all that was named.
+//! Errors of commands that changed nothing, or not all that was named.
 
 use super::failure::{Failure, Outcome};
 use serde_json::Value;

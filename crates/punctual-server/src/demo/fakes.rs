@@ -7,7 +7,7 @@
 mod answer;
 
 use crate::http_client;
-use answer::{Reply, answer};
+use answer::{FakeReply, answer};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -37,7 +37,7 @@ const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request that came, and what was answered.
 #[derive(Clone, Debug, Serialize)]
-pub struct Got {
+pub struct FakeRequest {
     /// When.
     pub at: Timestamp,
     /// The provider it was meant for.
@@ -56,7 +56,7 @@ pub struct Got {
 
 /// The server; clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Fakes {
+pub struct FakeProviders {
     address: SocketAddr,
     callbacks: Client,
     shared: Arc<Shared>,
@@ -64,12 +64,12 @@ pub struct Fakes {
 
 #[derive(Debug, Default)]
 struct Shared {
-    got: Mutex<VecDeque<Got>>,
+    got: Mutex<VecDeque<FakeRequest>>,
     /// Where callbacks go.
     report_to: OnceLock<SocketAddr>,
 }
 
-impl Fakes {
+impl FakeProviders {
     /// Starts it, on a port that is free.
     ///
     /// # Errors
@@ -97,11 +97,11 @@ impl Fakes {
 
     /// What came, the newest first.
     #[must_use]
-    pub fn got(&self) -> Vec<Got> {
+    pub fn got(&self) -> Vec<FakeRequest> {
         self.shared.got.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }
 
-    fn keep(&self, got: Got) {
+    fn keep(&self, got: FakeRequest) {
         let mut all = self.shared.got.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() == KEPT_MAX {
             all.pop_front();
@@ -110,7 +110,7 @@ impl Fakes {
     }
 }
 
-async fn take(State(fakes): State<Fakes>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+async fn take(State(fakes): State<FakeProviders>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let signed_in = headers.contains_key("authorization");
     let Some((asked, reply)) = answer(uri.path(), &body, signed_in, random::seed()) else {
         return StatusCode::NOT_FOUND.into_response();
@@ -120,12 +120,12 @@ async fn take(State(fakes): State<Fakes>, uri: Uri, headers: HeaderMap, body: By
     }
     let (status, said) = (reply.status, reply.said.clone());
     let answered = respond(reply);
-    let answer::Asked { provider, to, subject, text } = asked;
-    fakes.keep(Got { at: host_now(), provider, to, subject, text, status, said });
+    let answer::FakeMessage { provider, to, subject, text } = asked;
+    fakes.keep(FakeRequest { at: host_now(), provider, to, subject, text, status, said });
     answered
 }
 
-fn respond(reply: Reply) -> Response {
+fn respond(reply: FakeReply) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match reply.body {
         Value::Null => status.into_response(),

@@ -1,9 +1,9 @@
 //! The hotel of the demo: bookings are confirmed, and guests are told by WhatsApp, SMS and mail.
 //!
-//! Its channels are real ones, by the shipped provider files; at their other end are [`Fakes`]. Some bookings
-//! are confirmed twice, as by a double click, and some are cancelled before the guest is told.
+//! Its channels are real ones, by the shipped provider files; at their other end are [`FakeProviders`]. Some
+//! bookings are confirmed twice, as by a double click, and some are cancelled before the guest is told.
 
-use super::fakes::Fakes;
+use super::fakes::FakeProviders;
 use crate::cli::failure::{Failure, Outcome};
 use crate::config::channels;
 use crate::config::channels::{Channels, Written};
@@ -31,7 +31,7 @@ const LISTINGS: [&str; 3] = ["Riverside House", "Palm Courtyard", "The Old Mill"
 ///
 /// # Errors
 /// When a provider's file cannot be used.
-pub fn channels(fakes: &Fakes) -> Outcome<Channels> {
+pub fn channels(fakes: &FakeProviders) -> Outcome<Channels> {
     let url = fakes.url();
     let secret = super::fakes::APP_SECRET;
     let text = format!(

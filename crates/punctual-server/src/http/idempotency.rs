@@ -2,7 +2,7 @@
 //!
 //! A key belongs to the caller's tenant, or to the link of a survey where the caller needs no API key
 //! ([`KeyScope`]). An answer that shows a secret says what to keep instead
-//! ([`Keep`]), because a secret is shown once. What failed on our side is not kept.
+//! ([`StoredBody`]), because a secret is shown once. What failed on our side is not kept.
 //!
 //! The answer is not kept in the transaction that carries the request out. If that transaction's outcome is
 //! unknown, or the process ends between the two, the same request is carried out again; messages and timers
@@ -11,7 +11,7 @@
 
 use super::body_room::chew;
 use super::error::{Answer, Failure, OutcomeUnknown, PROBLEM_JSON};
-use super::public::visitor::Visitor;
+use super::public::visitor::SurveyVisitor;
 use super::{Route, input};
 use crate::app::App;
 use crate::auth::{Caller, Need};
@@ -40,7 +40,7 @@ const LINK: &str = "link";
 
 /// What is kept in place of the body that the first caller saw.
 #[derive(Clone, Debug)]
-pub struct Keep(pub String);
+pub struct StoredBody(pub String);
 
 /// The owner of the Idempotency-Keys of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl KeyScope {
 }
 
 /// A request with an Idempotency-Key: where the key is kept, and the role that the answer is for.
-struct Keyed {
+struct KeyedRequest {
     tenant: Tenant,
     key: String,
     role: &'static str,
@@ -79,7 +79,7 @@ pub async fn once(State(app): State<App>, caller: Caller, request: Request, next
     match key_of(request.headers())? {
         None => Ok(next.run(request).await),
         Some(key) => {
-            let keyed = Keyed { tenant: caller.tenant, key, role: caller.role.word() };
+            let keyed = KeyedRequest { tenant: caller.tenant, key, role: caller.role.word() };
             carry_out(&app, keyed, request, next).await
         }
     }
@@ -95,7 +95,7 @@ pub async fn once_for_link(State(app): State<App>, request: Request, next: Next)
     };
     let (mut parts, body) = request.into_parts();
     // Counted here, before anything is written; the handler finds the visitor and does not count again.
-    let visitor = match Visitor::from_request_parts(&mut parts, &app).await {
+    let visitor = match SurveyVisitor::from_request_parts(&mut parts, &app).await {
         Ok(visitor) => visitor,
         Err(too_often) => return Ok(too_often.into_response()),
     };
@@ -106,13 +106,13 @@ pub async fn once_for_link(State(app): State<App>, request: Request, next: Next)
         None => Ok(next.run(request).await),
         Some((entry, _)) => {
             // No header has a line break, so no key of the tenant's own is the same.
-            let keyed = Keyed { tenant: entry.tenant, key: format!("{link}\n{key}"), role: LINK };
+            let keyed = KeyedRequest { tenant: entry.tenant, key: format!("{link}\n{key}"), role: LINK };
             carry_out(&app, keyed, request, next).await
         }
     }
 }
 
-async fn carry_out(app: &App, keyed: Keyed, request: Request, next: Next) -> Answer<Response> {
+async fn carry_out(app: &App, keyed: KeyedRequest, request: Request, next: Next) -> Answer<Response> {
     let (parts, body) = request.into_parts();
     let read = input::read_of(&parts.extensions, body).await?;
     let digest = chew(read.bytes.len(), || digest_of(keyed.role, &parts, &read.bytes));
@@ -190,15 +190,15 @@ fn again(status: u16, body: String) -> Response {
     response
 }
 
-async fn keep(app: &App, keyed: &Keyed, response: Response) -> Answer<Response> {
-    let (store, Keyed { tenant, key, .. }) = (app.engine.store(), keyed);
+async fn keep(app: &App, keyed: &KeyedRequest, response: Response) -> Answer<Response> {
+    let (store, KeyedRequest { tenant, key, .. }) = (app.engine.store(), keyed);
     let (parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         return Err(Failure::internal());
     };
     let passing = parts.status.is_server_error() || parts.status == StatusCode::TOO_MANY_REQUESTS;
-    let text = match parts.extensions.get::<Keep>() {
-        Some(Keep(text)) => Some(text.as_str()),
+    let text = match parts.extensions.get::<StoredBody>() {
+        Some(StoredBody(text)) => Some(text.as_str()),
         None => std::str::from_utf8(&bytes).ok(),
     };
     let kept = match text.filter(|text| !passing && text.len() <= KEPT_BYTES_MAX) {

@@ -1,7 +1,7 @@
-//! What surrounds every request: an id, its own task, safe headers, a count.
+//! The middleware of every request: an id, a task of its own, safe headers, a count.
 //!
 //! A request runs in a task of its own, so that a write once begun is finished even if the
-//! client hangs up, and a panic becomes an answer. What only waits listens to [`Hangup`].
+//! client hangs up, and a panic becomes an answer. A handler that only waits listens to [`Hangup`].
 
 use super::error::Failure;
 use axum::extract::{FromRequestParts, MatchedPath, Request};
@@ -23,7 +23,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer request id of a client's is replaced by our own.
 const REQUEST_ID_CHARS_MAX: usize = 128;
 
-/// What every answer carries unless its handler chose otherwise.
+/// Headers of every response, unless its handler chose otherwise.
 const HEADERS: [(HeaderName, &str); 5] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (CACHE_CONTROL, "no-store"),
@@ -33,19 +33,19 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// Runs a request.
-pub async fn around(mut request: Request, next: Next) -> Response {
+pub async fn handle(mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let path = request.extensions().get::<MatchedPath>().map(|p| p.as_str().to_owned());
     let (route, method) = (path.unwrap_or_else(|| "none".into()), request.method().to_string());
     let hangup = Hangup::default();
-    let _told = Told(hangup.clone());
+    let _guard = HangupGuard(hangup.clone());
     request.extensions_mut().insert(hangup);
     let span = tracing::info_span!("request", id = %id, %method, %route);
     let started = monotonic();
     let done = tokio::spawn(next.run(request).instrument(span)).await;
     let mut response = as_problem(done.unwrap_or_else(|error| panicked(&error, &id)));
-    dress(response.headers_mut(), &id);
-    count(method, route, &response, started.elapsed());
+    add_headers(response.headers_mut(), &id);
+    record(method, route, &response, started.elapsed());
     response
 }
 
@@ -73,7 +73,7 @@ fn request_id(headers: &HeaderMap) -> String {
     given.filter(fine).map_or_else(random::hex::<16>, str::to_owned)
 }
 
-fn dress(headers: &mut HeaderMap, id: &str) {
+fn add_headers(headers: &mut HeaderMap, id: &str) {
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -82,7 +82,7 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     }
 }
 
-fn count(method: String, route: String, response: &Response, took: Duration) {
+fn record(method: String, route: String, response: &Response, took: Duration) {
     let status = response.status().as_u16();
     tracing::debug!(%method, %route, status, micros = took.as_micros(), "answered");
     let labels = [("method", method), ("route", route), ("status", status.to_string())];
@@ -95,16 +95,16 @@ fn count(method: String, route: String, response: &Response, took: Duration) {
 pub struct Hangup(Arc<Notify>);
 
 impl Hangup {
-    /// Ends when the client is gone.
-    pub async fn heard(&self) {
+    /// Waits until the client is gone.
+    pub async fn wait(&self) {
         self.0.notified().await;
     }
 }
 
-/// Tells when the outer half of the request is dropped.
-struct Told(Hangup);
+/// Notifies the handler when the outer half of the request is dropped.
+struct HangupGuard(Hangup);
 
-impl Drop for Told {
+impl Drop for HangupGuard {
     fn drop(&mut self) {
         self.0.0.notify_one();
     }
@@ -135,7 +135,7 @@ mod tests {
             }
         };
         let router = Router::new().route("/broken", get(broken)).route("/fine", get(|| async { "fine" }));
-        let router = router.layer(from_fn(around));
+        let router = router.layer(from_fn(handle));
         for (path, status) in [("/broken", 500), ("/fine", 200)] {
             let request = Request::get(path).body(Body::empty()).unwrap();
             let response = router.clone().oneshot(request).await.unwrap();

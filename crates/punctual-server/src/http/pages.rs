@@ -48,7 +48,7 @@ pub fn routes() -> Router<App> {
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
-    if !may_look(&app, &headers).await {
+    if !may_see_status(&app, &headers).await {
         return refused();
     }
     match StatusView::load(&app).await {
@@ -57,7 +57,7 @@ async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
     }
 }
 
-async fn may_look(app: &App, headers: &HeaderMap) -> bool {
+async fn may_see_status(app: &App, headers: &HeaderMap) -> bool {
     is_private(app, headers) || is_ops(app, headers).await
 }
 

@@ -12,7 +12,7 @@
 
 use super::error::Failure;
 use super::input;
-use super::public::visitor::{Caller, TooOften};
+use super::public::visitor::{TooManyRequests, WebhookCaller};
 use crate::app::App;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -23,18 +23,18 @@ use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
 use punctual_providers::{Callback, Heard, Receipts, Refused};
 
-/// The channels that hear callbacks, and where those come in.
+/// The channels with callbacks, and the address of those.
 #[derive(Debug, Default)]
 pub struct Webhooks {
     /// The public address of this server, without a slash at its end.
     pub url: String,
     /// Each channel whose provider makes callbacks.
-    pub ears: Vec<Ear>,
+    pub channels: Vec<CallbackChannel>,
 }
 
-/// A channel that hears callbacks.
+/// A channel whose provider makes callbacks.
 #[derive(Clone, Debug)]
-pub struct Ear {
+pub struct CallbackChannel {
     /// The name of its provider.
     pub provider: String,
     /// Its key.
@@ -44,37 +44,45 @@ pub struct Ear {
 }
 
 /// `POST /webhooks/{provider}`, and `GET` for a greeting
-pub async fn hear(State(app): State<App>, caller: Result<Caller, TooOften>, request: Request) -> Response {
+pub async fn hear(
+    State(app): State<App>,
+    caller: Result<WebhookCaller, TooManyRequests>,
+    request: Request,
+) -> Response {
     let caller = match caller {
         Ok(caller) => caller,
         Err(often) => return often.into_response(),
     };
-    match listened(&app.settings.webhooks, &caller.provider, request).await {
-        Ok(Listened::Answer(body, content_type)) => {
+    match read_callback(&app.settings.webhooks, &caller.provider, request).await {
+        Ok(CallbackOutcome::Greeting(body, content_type)) => {
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
-        Ok(Listened::News(channels, receipts)) => {
-            take_in(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
+        Ok(CallbackOutcome::Receipts(channels, receipts)) => {
+            record(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
         }
         Err(failure) => refuse(&app, &caller, failure),
     }
 }
 
-async fn listened(webhooks: &Webhooks, provider: &str, request: Request) -> Result<Listened, Failure> {
+async fn read_callback(
+    webhooks: &Webhooks,
+    provider: &str,
+    request: Request,
+) -> Result<CallbackOutcome, Failure> {
     let (head, body) = request.into_parts();
     let channel = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes())
         .find_map(|(name, value)| (name == "channel").then(|| value.into_owned()));
-    let ears = webhooks.of(provider, channel.as_deref())?;
+    let channels = webhooks.of(provider, channel.as_deref())?;
     let body = input::read_within(body, CALLBACK_BYTES_MAX).await?;
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let url = format!("{}{path}", webhooks.url);
     // A header that is no text can be no signature.
     let headers: Vec<(&str, &str)> =
         head.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    listen(&ears, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
+    verify(&channels, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
 }
 
-async fn take_in(app: &App, batch: ReceiptBatch) -> Response {
+async fn record(app: &App, batch: ReceiptBatch) -> Response {
     if batch.receipts.is_empty() {
         return StatusCode::OK.into_response();
     }
@@ -84,8 +92,8 @@ async fn take_in(app: &App, batch: ReceiptBatch) -> Response {
     }
 }
 
-fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
-    let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == caller.provider);
+fn refuse(app: &App, caller: &WebhookCaller, failure: Failure) -> Response {
+    let known = app.settings.webhooks.channels.iter().any(|channel| channel.provider == caller.provider);
     // A name that nobody has configured is no label: there are as many as strangers can think of.
     let provider = if known { caller.provider.clone() } else { "unknown".to_owned() };
     let status = failure.status().as_u16().to_string();
@@ -96,20 +104,24 @@ fn refuse(app: &App, caller: &Caller, failure: Failure) -> Response {
     }
 }
 
-/// What a callback came to.
-enum Listened {
-    News(Vec<String>, Vec<Receipt>),
-    Answer(String, &'static str),
+/// The outcome of a callback that was verified.
+enum CallbackOutcome {
+    /// Receipts, and the channels that they are for.
+    Receipts(Vec<String>, Vec<Receipt>),
+    /// The answer to a greeting, with its content type.
+    Greeting(String, &'static str),
 }
 
-/// Tries each channel; what verifies is heard for all that it verifies with.
-fn listen(ears: &[&Ear], callback: &Callback<'_>) -> Result<Listened, Failure> {
+/// Verifies a callback with the secrets of each channel, and reads it for all channels whose secret fits.
+fn verify(candidates: &[&CallbackChannel], callback: &Callback<'_>) -> Result<CallbackOutcome, Failure> {
     let (mut channels, mut receipts, mut worst) = (Vec::new(), Vec::new(), None);
-    for ear in ears {
-        match ear.receipts.hear(callback) {
-            Ok(Heard::Answer { body, content_type }) => return Ok(Listened::Answer(body, content_type)),
+    for candidate in candidates {
+        match candidate.receipts.hear(callback) {
+            Ok(Heard::Answer { body, content_type }) => {
+                return Ok(CallbackOutcome::Greeting(body, content_type));
+            }
             Ok(Heard::Receipts(heard)) => {
-                channels.push(ear.channel.clone());
+                channels.push(candidate.channel.clone());
                 receipts = heard;
             }
             Err(refused) => worst = Some(graver(worst, refused)),
@@ -117,7 +129,7 @@ fn listen(ears: &[&Ear], callback: &Callback<'_>) -> Result<Listened, Failure> {
     }
     match worst {
         Some(refused) if channels.is_empty() => Err(failure(refused)),
-        _ => Ok(Listened::News(channels, receipts)),
+        _ => Ok(CallbackOutcome::Receipts(channels, receipts)),
     }
 }
 
@@ -149,13 +161,15 @@ fn failure(refused: Refused) -> Failure {
 
 impl Webhooks {
     /// The channels that a callback may be for.
-    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&Ear>, Failure> {
-        let fits = |ear: &&Ear| ear.provider == provider && channel.is_none_or(|key| key == ear.channel);
-        let ears: Vec<&Ear> = self.ears.iter().filter(fits).collect();
-        if ears.is_empty() {
+    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&CallbackChannel>, Failure> {
+        let fits = |candidate: &&CallbackChannel| {
+            candidate.provider == provider && channel.is_none_or(|key| key == candidate.channel)
+        };
+        let channels: Vec<&CallbackChannel> = self.channels.iter().filter(fits).collect();
+        if channels.is_empty() {
             let said = "no channel of this provider is configured here, or the provider sends no receipts";
             return Err(Failure::not_found(said));
         }
-        Ok(ears)
+        Ok(channels)
     }
 }

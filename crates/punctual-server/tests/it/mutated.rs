@@ -7,7 +7,7 @@ use crate::world::{Base, World};
 use punctual::delivery::rules::unsubscribe::Link;
 use punctual::{ClockMode, Tenant};
 use punctual_server::app::Settings;
-use punctual_server::http::public::visitor::Public;
+use punctual_server::http::public::visitor::PublicAccess;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take on a busy machine, without optimisation.
@@ -56,7 +56,7 @@ async fn pages(world: &World) -> Vec<String> {
 #[tokio::test]
 #[ignore = "slow"]
 async fn prd_7_mutated_forms_are_answered_with_a_page() {
-    let settings = Settings { public: Public::new(u32::MAX, false), ..Settings::default() };
+    let settings = Settings { public: PublicAccess::new(u32::MAX, false), ..Settings::default() };
     let world = World::start(Base::Sqlite, ClockMode::Manual, settings).await;
     let pages = pages(&world).await;
     let reader = world.anybody().with("content-type", "application/x-www-form-urlencoded");

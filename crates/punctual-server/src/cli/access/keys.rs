@@ -1,9 +1,9 @@
 //! `punctual keys`: make, list, revoke.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use punctual::access::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::base::duration;
 use punctual::base::limits::LIST_ITEMS_MAX;
@@ -28,32 +28,32 @@ pub(in crate::cli) enum Keys {
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// List the keys that are not revoked
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Stop a key from working, at once
     Revoke {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
 }
 
 impl Keys {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         match self {
             Self::Create { name, role, expires_in, expires_at, of } => {
                 let end = end(&store, expires_in.as_deref(), expires_at.as_deref()).await?;
-                create(&store, &name, &role, end, &of, everywhere.json).await
+                create(&store, &name, &role, end, &of, options.json).await
             }
-            Self::List { of } => list(&store, &of, everywhere.json).await,
-            Self::Revoke { id, of } => revoke(&store, id, &of, everywhere.json).await,
+            Self::List { of } => list(&store, &of, options.json).await,
+            Self::Revoke { id, of } => revoke(&store, id, &of, options.json).await,
         }
     }
 }
@@ -76,7 +76,7 @@ async fn create(
     name: &str,
     role: &str,
     end: Option<Timestamp>,
-    of: &OfTenant,
+    of: &TenantOption,
     as_json: bool,
 ) -> Outcome {
     let role = Role::from_word(role).ok_or_else(|| {
@@ -96,7 +96,7 @@ async fn create(
     Ok(())
 }
 
-async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
+async fn list(store: &Store, of: &TenantOption, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
     let keys = store.keys(tenant, KeyId(0), LIST_ITEMS_MAX).await?;
     if as_json {
@@ -122,7 +122,7 @@ async fn list(store: &Store, of: &OfTenant, as_json: bool) -> Outcome {
     Ok(())
 }
 
-async fn revoke(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn revoke(store: &Store, id: i64, of: &TenantOption, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
     if store.revoke_key(tenant, KeyId(id), Role::Ops).await? != RevokeOutcome::Revoked {
         return Err(Failure::failed(format!("there is no key {id}, or it is revoked already")));

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::Outcome;
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use serde_json::{Value, json};
@@ -29,14 +29,14 @@ pub(in crate::cli) enum Tenants {
 }
 
 impl Tenants {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         let rows = match self {
             Self::Create { slug, name, time_zone, locale } => {
                 let name = name.unwrap_or_else(|| slug.clone());
                 let new = NewTenant { slug, name, time_zone, default_locale: locale };
                 let row = store.create_tenant(new).await?;
-                if everywhere.json {
+                if options.json {
                     print_json(&to_json(&row));
                 } else {
                     print_line(&format!("tenant {} is there", row.slug));
@@ -45,7 +45,7 @@ impl Tenants {
             }
             Self::List => store.tenants(0, LIST_ITEMS_MAX).await?,
         };
-        if everywhere.json {
+        if options.json {
             print_json(&json!({"items": rows.iter().map(to_json).collect::<Vec<_>>()}));
         } else {
             print_line(table(&rows).trim_end());

@@ -1,9 +1,9 @@
 //! `punctual job`: put, look at, trigger, switch and delete jobs; preview a pattern.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, confirm, format, print_json, print_line};
+use crate::cli::{GlobalOptions, confirm, format, print_json, print_line};
 use punctual::base::clock::host_now;
 use punctual::base::outcome::PutOutcome;
 use punctual::jobs::rules::timetable::Timetable;
@@ -21,16 +21,16 @@ pub(in crate::cli) enum Jobs {
     /// List them, by name
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Make a job, or change it; the same again changes nothing
-    Put(Box<Definition>),
+    Put(Box<JobDefinition>),
     /// Start a run now, beside the timetable
-    Trigger(One),
+    Trigger(JobName),
     /// Show its runs, the latest first
     Runs {
         #[command(flatten)]
-        one: One,
+        one: JobName,
         /// How many at most
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -39,15 +39,15 @@ pub(in crate::cli) enum Jobs {
         before: Option<i64>,
     },
     /// Tell when it is due next; with --cron, without any database
-    Next(Preview),
+    Next(SchedulePreview),
     /// Plan it from now on
-    Enable(One),
+    Enable(JobName),
     /// Plan it no more; its runs that wait are still done
-    Disable(One),
+    Disable(JobName),
     /// Delete it with its runs that wait
     Delete {
         #[command(flatten)]
-        one: One,
+        one: JobName,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -56,18 +56,18 @@ pub(in crate::cli) enum Jobs {
 
 /// One job.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct One {
+pub(in crate::cli) struct JobName {
     /// Its name
     name: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A job to be.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Definition {
+pub(in crate::cli) struct JobDefinition {
     #[command(flatten)]
-    one: One,
+    one: JobName,
     /// Where its runs go
     #[arg(long)]
     topic: String,
@@ -90,7 +90,7 @@ pub(in crate::cli) struct Definition {
 
 /// A preview of a job that is there, or of a pattern.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Preview {
+pub(in crate::cli) struct SchedulePreview {
     /// The job
     #[arg(required_unless_present = "cron", conflicts_with = "cron")]
     name: Option<String>,
@@ -107,43 +107,43 @@ pub(in crate::cli) struct Preview {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     count: u16,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Jobs {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let json = everywhere.json;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let json = options.json;
         match self {
-            Self::Next(preview) => preview.run(everywhere).await,
+            Self::Next(preview) => preview.run(options).await,
             Self::List { of } => {
-                let engine = everywhere.engine().await?;
+                let engine = options.engine().await?;
                 let tenant = of.find(engine.store()).await?;
                 list(&engine, tenant, json).await
             }
-            Self::Put(definition) => definition.run(everywhere).await,
+            Self::Put(definition) => definition.run(options).await,
             Self::Runs { one, limit, before } => {
-                let (engine, tenant) = one.open(everywhere).await?;
+                let (engine, tenant) = one.open(options).await?;
                 let before = before.map(RunId);
                 let runs = engine.store().runs(tenant, &one.name, before, limit.into()).await?;
                 say_runs(&runs.ok_or_else(|| one.missing())?, json);
                 Ok(())
             }
             Self::Trigger(one) => {
-                let (engine, tenant) = one.open(everywhere).await?;
+                let (engine, tenant) = one.open(options).await?;
                 let run = engine.trigger_job(tenant, &one.name).await?;
                 say(json, &json!({"runId": run.to_string()}), &format!("run {run} of {} is there", one.name));
                 Ok(())
             }
-            Self::Enable(one) => one.enable(everywhere, true).await,
-            Self::Disable(one) => one.enable(everywhere, false).await,
-            Self::Delete { one, yes } => one.delete(everywhere, yes).await,
+            Self::Enable(one) => one.enable(options, true).await,
+            Self::Disable(one) => one.enable(options, false).await,
+            Self::Delete { one, yes } => one.delete(options, yes).await,
         }
     }
 }
 
-impl One {
-    async fn open(&self, everywhere: &Everywhere) -> Outcome<(Engine, Tenant)> {
-        let engine = everywhere.engine().await?;
+impl JobName {
+    async fn open(&self, options: &GlobalOptions) -> Outcome<(Engine, Tenant)> {
+        let engine = options.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         Ok((engine, tenant))
     }
@@ -152,22 +152,22 @@ impl One {
         Failure::failed(format!("there is no job `{}`; see `punctual job list`", self.name))
     }
 
-    async fn enable(&self, everywhere: &Everywhere, enabled: bool) -> Outcome {
-        let (engine, tenant) = self.open(everywhere).await?;
+    async fn enable(&self, options: &GlobalOptions, enabled: bool) -> Outcome {
+        let (engine, tenant) = self.open(options).await?;
         engine.enable_job(tenant, &self.name, enabled).await?;
-        self.show(&engine, tenant, everywhere.json).await
+        self.show(&engine, tenant, options.json).await
     }
 
-    async fn delete(&self, everywhere: &Everywhere, yes: bool) -> Outcome {
-        let (engine, tenant) = self.open(everywhere).await?;
+    async fn delete(&self, options: &GlobalOptions, yes: bool) -> Outcome {
+        let (engine, tenant) = self.open(options).await?;
         if engine.store().job(tenant, &self.name).await?.is_none() {
             return Err(self.missing());
         }
-        confirm::go_on(&format!("The job {} and its runs that wait will be deleted.", self.name), yes)?;
+        confirm::ask(&format!("The job {} and its runs that wait will be deleted.", self.name), yes)?;
         let gone = engine.delete_job(tenant, &self.name).await?;
         let waiting = format::many(i64::try_from(gone.waiting).unwrap_or(i64::MAX), "waiting run");
         let value = json!({"deletedRuns": gone.waiting, "runsInFlight": gone.in_flight});
-        say(everywhere.json, &value, &format!("{} is deleted, and {waiting} with it", self.name));
+        say(options.json, &value, &format!("{} is deleted, and {waiting} with it", self.name));
         Ok(())
     }
 
@@ -183,8 +183,8 @@ impl One {
     }
 }
 
-impl Definition {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+impl JobDefinition {
+    async fn run(self, options: &GlobalOptions) -> Outcome {
         let mut problems = Problems::default();
         let misfire = Misfire::parse(&self.misfire).map_err(|said| problems.push("--misfire", said));
         let overlap = Overlap::parse(&self.overlap).map_err(|said| problems.push("--overlap", said));
@@ -195,17 +195,17 @@ impl Definition {
             .overlap(overlap.unwrap_or_default());
         job.check(&self.one.name, &mut problems);
         problems.into_result()?;
-        let (engine, tenant) = self.one.open(everywhere).await?;
+        let (engine, tenant) = self.one.open(options).await?;
         let (put, _) = engine.put_job(tenant, &self.one.name, job).await?;
-        if !everywhere.json && put == PutOutcome::Same {
+        if !options.json && put == PutOutcome::Same {
             print_line("nothing has changed");
         }
-        self.one.show(&engine, tenant, everywhere.json).await
+        self.one.show(&engine, tenant, options.json).await
     }
 }
 
-impl Preview {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+impl SchedulePreview {
+    async fn run(self, options: &GlobalOptions) -> Outcome {
         let count = usize::from(self.count);
         let (items, timetable) = match (&self.cron, &self.name) {
             (Some(cron), _) => {
@@ -220,14 +220,14 @@ impl Preview {
             }
             (None, name) => {
                 let name = name.clone().unwrap_or_default();
-                let one = One { name, of: self.of.clone() };
-                let (engine, tenant) = one.open(everywhere).await?;
+                let one = JobName { name, of: self.of.clone() };
+                let (engine, tenant) = one.open(options).await?;
                 let items = engine.next_fires(tenant, &one.name, count).await?;
                 let state = engine.store().job(tenant, &one.name).await?.ok_or_else(|| one.missing())?;
                 (items, state.job.timetable()?)
             }
         };
-        if everywhere.json {
+        if options.json {
             print_json(&json!({ "items": items }));
             return Ok(());
         }

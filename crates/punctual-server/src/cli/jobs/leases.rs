@@ -2,10 +2,10 @@
 
 mod run;
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 use punctual::base::duration;
 use punctual::base::random;
 use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
@@ -20,7 +20,7 @@ pub(in crate::cli) enum Leases {
     /// List them by name, held or not
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -31,36 +31,36 @@ pub(in crate::cli) enum Leases {
     /// Hold a lease, if nobody does; prints its fencing token
     Acquire {
         #[command(flatten)]
-        one: One,
+        one: LeaseName,
         /// Who holds it: a name that only this holder uses [default: this machine, and a random word]
         #[arg(long)]
         owner: Option<String>,
     },
     /// Hold a lease for longer
-    Renew(Held),
+    Renew(LeaseHandle),
     /// Give a lease back
-    Release(Held),
+    Release(LeaseHandle),
     /// Run a command while holding a lease, and kill it when the lease is lost
     Run(run::Run),
 }
 
 /// One lease, and how long it is to be held.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct One {
+pub(in crate::cli) struct LeaseName {
     /// Its name
     name: String,
     /// How long it is held without being renewed
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = length)]
     length: Duration,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A lease that is held.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Held {
+pub(in crate::cli) struct LeaseHandle {
     #[command(flatten)]
-    one: One,
+    one: LeaseName,
     /// Who acquired it
     #[arg(long)]
     owner: String,
@@ -79,23 +79,23 @@ fn own_name() -> String {
 }
 
 impl Leases {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome<ExitCode> {
         if let Self::Run(run) = self {
-            return run.run(everywhere).await;
+            return run.run(options).await;
         }
-        let store = everywhere.store().await?;
+        let store = options.store().await?;
         match self {
-            Self::List { of, limit, after } => list(&store, &of, &after, limit, everywhere.json).await?,
-            Self::Acquire { one, owner } => acquire(&store, one, owner, everywhere.json).await?,
-            Self::Renew(held) => renew(&store, held, everywhere.json).await?,
-            Self::Release(held) => release(&store, held, everywhere.json).await?,
+            Self::List { of, limit, after } => list(&store, &of, &after, limit, options.json).await?,
+            Self::Acquire { one, owner } => acquire(&store, one, owner, options.json).await?,
+            Self::Renew(held) => renew(&store, held, options.json).await?,
+            Self::Release(held) => release(&store, held, options.json).await?,
             Self::Run(_) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn list(store: &Store, of: &OfTenant, after: &str, limit: u16, as_json: bool) -> Outcome {
+async fn list(store: &Store, of: &TenantOption, after: &str, limit: u16, as_json: bool) -> Outcome {
     let leases = store.leases(of.find(store).await?, after, limit.into()).await?;
     if as_json {
         print_json(&json!({"items": leases.iter().map(to_json).collect::<Vec<_>>()}));
@@ -151,7 +151,7 @@ fn held_by(lease: &Lease) -> Failure {
     ))
 }
 
-async fn acquire(store: &Store, one: One, owner: Option<String>, as_json: bool) -> Outcome {
+async fn acquire(store: &Store, one: LeaseName, owner: Option<String>, as_json: bool) -> Outcome {
     let tenant = one.of.find(store).await?;
     let owner = owner.unwrap_or_else(own_name);
     match store.acquire_lease(tenant, &one.name, &owner, one.length).await? {
@@ -161,7 +161,7 @@ async fn acquire(store: &Store, one: One, owner: Option<String>, as_json: bool) 
     Ok(())
 }
 
-impl Held {
+impl LeaseHandle {
     fn holding(&self) -> Holding {
         Holding { name: self.one.name.clone(), owner: self.owner.clone(), token: FencingToken(self.token) }
     }
@@ -174,7 +174,7 @@ impl Held {
     }
 }
 
-async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
+async fn renew(store: &Store, held: LeaseHandle, as_json: bool) -> Outcome {
     let tenant = held.one.of.find(store).await?;
     match store.renew_lease(tenant, held.holding(), held.one.length).await? {
         Renewal::Renewed(lease) => say(&lease, as_json),
@@ -183,7 +183,7 @@ async fn renew(store: &Store, held: Held, as_json: bool) -> Outcome {
     Ok(())
 }
 
-async fn release(store: &Store, held: Held, as_json: bool) -> Outcome {
+async fn release(store: &Store, held: LeaseHandle, as_json: bool) -> Outcome {
     let tenant = held.one.of.find(store).await?;
     match store.release_lease(tenant, held.holding()).await? {
         Release::Released if as_json => print_json(&json!({"released": true})),

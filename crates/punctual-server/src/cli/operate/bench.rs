@@ -1,7 +1,7 @@
 //! `punctual bench`: measure this machine.
 
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_line};
+use crate::cli::{GlobalOptions, print_line};
 use ::punctual::base::duration;
 use punctual_bench::check::{CheckOptions, check};
 use punctual_bench::notifications::{NotificationOptions, notify};
@@ -146,7 +146,7 @@ impl From<Kind> for Databases {
 }
 
 impl Bench {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         let trouble = |e: String| Failure::failed(format!("the measurement broke off: {e}"));
         let report = match self {
             Self::Queue(wanted) => queue(Some(Arc::new(Punctual)), wanted.options()?).await,
@@ -157,7 +157,7 @@ impl Bench {
             Self::Notify(wanted) => notify(wanted.options()?).await,
         };
         let report = report.map_err(|e| trouble(format!("{e:#}")))?;
-        if everywhere.json {
+        if options.json {
             print_line(&report.json().map_err(|e| trouble(e.to_string()))?);
         } else {
             print_line(report.table().trim_end());

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::Outcome;
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use crate::config::{Config, Flags, show};
 use serde_json::json;
 
@@ -14,13 +14,13 @@ pub(in crate::cli) enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    pub(in crate::cli) fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) fn run(self, options: &GlobalOptions) -> Outcome {
         let Self::Show(flags) = self;
-        let file = (everywhere.config.as_deref(), everywhere.file.clone());
-        let config = Config::decide(everywhere.database.clone(), *flags, file)?;
-        let settings = show(&config, &everywhere.file, &everywhere.sources);
-        if everywhere.json {
-            let file = everywhere.config.as_ref().map(|path| path.display().to_string());
+        let file = (options.config.as_deref(), options.file.clone());
+        let config = Config::decide(options.database.clone(), *flags, file)?;
+        let settings = show(&config, &options.file, &options.sources);
+        if options.json {
+            let file = options.config.as_ref().map(|path| path.display().to_string());
             print_json(&json!({"file": file, "settings": settings}));
             return Ok(());
         }

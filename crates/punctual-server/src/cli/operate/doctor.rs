@@ -3,7 +3,7 @@
 mod channels;
 
 use crate::cli::failure::{Kind, Outcome};
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 use crate::config::channels_of;
 use crate::disk_space::DiskSpace;
 use punctual::base::limits;
@@ -52,9 +52,9 @@ pub(in crate::cli) struct Doctor;
 
 impl Doctor {
     /// The worst kind of finding decides the exit code.
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
-        let inbox_stuck_after = everywhere.inbox_stuck_after()?;
-        let store = everywhere.existing()?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome<ExitCode> {
+        let inbox_stuck_after = options.inbox_stuck_after()?;
+        let store = options.existing()?;
         let mut findings = Vec::new();
         let mut kind = match look(&store, inbox_stuck_after, &mut findings).await {
             Ok(kind) => kind,
@@ -63,7 +63,7 @@ impl Doctor {
                 Some(if error.is_transient() { Kind::Unreachable } else { Kind::Failed })
             }
         };
-        match everywhere.config.as_deref().map(channels_of).transpose() {
+        match options.config.as_deref().map(channels_of).transpose() {
             Ok(known) => {
                 findings.extend(known.iter().flat_map(|(all, url)| channels::look(all, url.as_deref())))
             }
@@ -72,7 +72,7 @@ impl Doctor {
                 kind = kind.or(Some(failure.kind));
             }
         }
-        print(&findings, everywhere.json);
+        print(&findings, options.json);
         Ok(ExitCode::from(kind.map_or(0, Kind::code)))
     }
 }

@@ -1,7 +1,7 @@
 //! `punctual migrate`: the schema, brought up to date or printed.
 
 use crate::cli::failure::Outcome;
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use punctual::database::migrate::{self, Migrated};
 use punctual::{Component, Components, Store};
 use serde_json::json;
@@ -23,15 +23,15 @@ fn read_component(name: &str) -> Result<Component, String> {
 }
 
 impl Migrate {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = if self.print { in_words(everywhere)? } else { Store::open(everywhere.url(), 2)? };
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = if self.print { in_words(options)? } else { Store::open(options.url(), 2)? };
         if self.print {
             print_line(migrate::print(store.dialect(), self.wanted()).trim_end());
             return Ok(());
         }
         let migrated = store.migrate_components(self.wanted()).await?;
         let Migrated { before, after, added } = migrated;
-        if everywhere.json {
+        if options.json {
             let changed = before != after || added != Components::NONE;
             let added: Vec<&str> = added.iter().map(Component::name).collect();
             print_json(&json!({"before": before, "after": after, "added": added, "changed": changed}));
@@ -58,7 +58,7 @@ fn sentence(migrated: &Migrated) -> String {
 }
 
 /// Only the kind of database matters for printing, so no file is made for it.
-fn in_words(everywhere: &Everywhere) -> Outcome<Store> {
-    let url = everywhere.url();
+fn in_words(options: &GlobalOptions) -> Outcome<Store> {
+    let url = options.url();
     Ok(Store::open(if url.starts_with("sqlite:") { "sqlite::memory:" } else { url }, 2)?)
 }

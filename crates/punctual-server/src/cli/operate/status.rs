@@ -1,9 +1,9 @@
 //! `punctual status`: the queues, once or again and again.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::Outcome;
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 use punctual::operate::store::census::Census;
 use punctual::queue::store::queues::{COUNT_MAX, QueueState};
 use punctual::{Store, Tenant, Timestamp};
@@ -22,19 +22,19 @@ pub(in crate::cli) struct Status {
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Status {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         let tenant = self.of.find(&store).await?;
         if !self.watch {
-            return show(&store, tenant, everywhere.json, "").await;
+            return show(&store, tenant, options.json, "").await;
         }
-        let clear = if everywhere.json { "" } else { CLEAR };
+        let clear = if options.json { "" } else { CLEAR };
         loop {
-            show(&store, tenant, everywhere.json, clear).await?;
+            show(&store, tenant, options.json, clear).await?;
             tokio::select! {
                 () = tokio::time::sleep(WATCH) => {}
                 _ = tokio::signal::ctrl_c() => return Ok(()),

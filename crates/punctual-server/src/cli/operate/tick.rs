@@ -5,7 +5,7 @@
 
 use super::call::ServerUrl;
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use crate::config::root_key;
 use punctual::base::duration;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
@@ -30,14 +30,14 @@ pub(in crate::cli) struct Tick {
 }
 
 impl Tick {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         let timeout =
             duration::parse(&self.timeout).map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
         let named = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let server = match &self.url {
             Some(url) => ServerUrl::parse(url)?,
             None => {
-                let listen = named(&"PUNCTUAL_LISTEN").or_else(|| everywhere.file.listen.clone());
+                let listen = named(&"PUNCTUAL_LISTEN").or_else(|| options.file.listen.clone());
                 ServerUrl::listening(listen.as_deref())?
             }
         };
@@ -47,10 +47,10 @@ impl Tick {
         }
         let key = match KEYS.iter().find_map(named) {
             Some(key) => Some(key),
-            None => root_key(everywhere.file.root_key.clone())?,
+            None => root_key(options.file.root_key.clone())?,
         };
         let ticked = server.post("/api/scheduler/tick", key.as_deref(), &json!(body), timeout).await?;
-        if everywhere.json {
+        if options.json {
             print_json(&ticked);
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! `punctual dead-letters`: look at what ran out of attempts; replay or purge it.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::{Table, one_line};
-use crate::cli::{Everywhere, confirm, format, print_json, print_line, unchanged};
+use crate::cli::{GlobalOptions, confirm, format, print_json, print_line, unchanged};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
@@ -18,7 +18,7 @@ pub(in crate::cli) enum DeadLetters {
     /// List them, oldest first
     List {
         #[command(flatten)]
-        those: Those,
+        those: DeadLetterFilter,
         /// How many at most
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -28,17 +28,17 @@ pub(in crate::cli) enum DeadLetters {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Put them back to work
-    Replay(Bulk),
+    Replay(DeadLetterChange),
     /// Delete them for good
-    Purge(Bulk),
+    Purge(DeadLetterChange),
 }
 
 /// Which dead letters.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Those {
+pub(in crate::cli) struct DeadLetterFilter {
     /// Only of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -49,14 +49,14 @@ pub(in crate::cli) struct Those {
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Something done to many.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Bulk {
+pub(in crate::cli) struct DeadLetterChange {
     #[command(flatten)]
-    those: Those,
+    those: DeadLetterFilter,
     /// All of the tenant's; needed when neither topic nor ids are named
     #[arg(long)]
     all: bool,
@@ -75,18 +75,18 @@ enum Action {
 }
 
 impl DeadLetters {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         match self {
-            Self::List { those, limit } => list(&store, those, limit.into(), everywhere.json).await,
-            Self::Show { id, of } => show(&store, id, &of, everywhere.json).await,
-            Self::Replay(bulk) => bulk.run(&store, Action::Replay, everywhere.json).await,
-            Self::Purge(bulk) => bulk.run(&store, Action::Purge, everywhere.json).await,
+            Self::List { those, limit } => list(&store, those, limit.into(), options.json).await,
+            Self::Show { id, of } => show(&store, id, &of, options.json).await,
+            Self::Replay(bulk) => bulk.run(&store, Action::Replay, options.json).await,
+            Self::Purge(bulk) => bulk.run(&store, Action::Purge, options.json).await,
         }
     }
 }
 
-impl Those {
+impl DeadLetterFilter {
     fn which(&self) -> Which {
         Which {
             ids: self.ids.as_ref().map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
@@ -97,7 +97,7 @@ impl Those {
     }
 }
 
-impl Bulk {
+impl DeadLetterChange {
     async fn run(self, store: &Store, action: Action, as_json: bool) -> Outcome {
         if !self.all && self.those.topic.is_none() && self.those.ids.is_none() {
             return Err(Failure::usage("say which: --topic, --ids, or --all of them"));
@@ -110,7 +110,7 @@ impl Bulk {
             return self.check_named(action, &found);
         }
         if !found.is_empty() {
-            confirm::go_on(&format!("{what} will be {}.", action.done()), self.yes)?;
+            confirm::ask(&format!("{what} will be {}.", action.done()), self.yes)?;
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
@@ -184,7 +184,7 @@ fn say(as_json: bool, action: Action, ids: &[DeadLetterId], dry_run: bool, sente
     }
 }
 
-async fn list(store: &Store, those: Those, limit: usize, as_json: bool) -> Outcome {
+async fn list(store: &Store, those: DeadLetterFilter, limit: usize, as_json: bool) -> Outcome {
     let tenant = those.of.find(store).await?;
     let letters = store.dead_letters(tenant, those.which(), limit).await?;
     if as_json {
@@ -220,7 +220,7 @@ fn queue(letter: &DeadLetter) -> String {
     }
 }
 
-async fn show(store: &Store, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn show(store: &Store, id: i64, of: &TenantOption, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
     let which = Which { ids: Some(vec![DeadLetterId(id)]), ..Which::default() };
     let found = store.dead_letters(tenant, which, 1).await?;

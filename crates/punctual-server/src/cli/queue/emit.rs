@@ -1,8 +1,8 @@
 //! `punctual emit`: one message, written by hand or by a script.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use punctual::base::duration;
 use punctual::{Component, Enqueued, NewMessage, Timestamp};
 use serde_json::json;
@@ -42,12 +42,12 @@ pub(in crate::cli) struct Emit {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Emit {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let engine = everywhere.engine().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let engine = options.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         let now = engine.store().now().await?;
         let message = self.message(now)?;
@@ -62,7 +62,7 @@ impl Emit {
         // Nobody needs to hear it: the others look by themselves, only later.
         let _ = engine.store().notify().await;
         if let Some(outcome) = enqueued.first() {
-            say(outcome, &topic, everywhere.json);
+            say(outcome, &topic, options.json);
         }
         Ok(())
     }

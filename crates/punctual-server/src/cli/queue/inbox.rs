@@ -1,9 +1,9 @@
 //! `punctual inbox`: look at received messages; make dead ones welcome again.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, confirm, format, print_json, print_line, unchanged};
+use crate::cli::{GlobalOptions, confirm, format, print_json, print_line, unchanged};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::rules::inbox::Status;
 use punctual::queue::store::inbox::{InboxFilter, Received};
@@ -19,7 +19,7 @@ pub(in crate::cli) enum Inbox {
     /// List received messages, in the order they came
     List {
         #[command(flatten)]
-        those: Those,
+        those: InboxSelection,
         /// Only with this status: processing, processed, failed or dead
         #[arg(long, value_parser = status)]
         status: Option<Status>,
@@ -33,7 +33,7 @@ pub(in crate::cli) enum Inbox {
     /// Make dead ones welcome again: the next delivery of each is processed
     Replay {
         #[command(flatten)]
-        those: Those,
+        those: InboxSelection,
         /// All of the tenant's; needed when neither source nor ids are named
         #[arg(long)]
         all: bool,
@@ -48,7 +48,7 @@ pub(in crate::cli) enum Inbox {
 
 /// Which messages.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Those {
+pub(in crate::cli) struct InboxSelection {
     /// Only of this source
     #[arg(long)]
     source: Option<String>,
@@ -56,7 +56,7 @@ pub(in crate::cli) struct Those {
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 fn status(word: &str) -> Result<Status, String> {
@@ -64,24 +64,24 @@ fn status(word: &str) -> Result<Status, String> {
 }
 
 impl Inbox {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         match self {
             Self::List { those, status, limit, after } => {
                 let which = InboxFilter { status, after, ..those.which() };
-                list(&store, those.of.find(&store).await?, which, limit.into(), everywhere.json).await
+                list(&store, those.of.find(&store).await?, which, limit.into(), options.json).await
             }
             Self::Replay { those, all, .. } if !all && those.source.is_none() && those.ids.is_none() => {
                 Err(Failure::usage("say which: --source, --ids, or --all of them"))
             }
             Self::Replay { those, dry_run, yes, .. } => {
-                those.replay(&store, dry_run, yes, everywhere.json).await
+                those.replay(&store, dry_run, yes, options.json).await
             }
         }
     }
 }
 
-impl Those {
+impl InboxSelection {
     fn which(&self) -> InboxFilter {
         let ids = self.ids.as_ref().map(|ids| ids.iter().copied().map(InboxId).collect());
         InboxFilter { ids, source: self.source.clone(), ..InboxFilter::default() }
@@ -95,7 +95,7 @@ impl Those {
             return self.check_named(&found);
         }
         if !found.is_empty() {
-            confirm::go_on(&format!("{} will be welcome again.", many(found.len())), yes)?;
+            confirm::ask(&format!("{} will be welcome again.", many(found.len())), yes)?;
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {

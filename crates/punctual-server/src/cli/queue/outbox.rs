@@ -3,7 +3,7 @@
 
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::{MessageId, Store, Timestamp};
 use serde_json::{Value, json};
@@ -43,10 +43,10 @@ fn status(word: &str) -> Result<OutboxStatus, String> {
 }
 
 impl Outbox {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let store = everywhere.store().await?;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let store = options.store().await?;
         let messages = self.messages(&store).await?;
-        if everywhere.json {
+        if options.json {
             print_json(&json!({"items": messages.iter().map(to_json).collect::<Vec<_>>()}));
         } else if messages.is_empty() {
             print_line("no such messages");

@@ -1,8 +1,8 @@
 //! `punctual queues`: pause, resume, set.
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use punctual::base::duration;
 use punctual::base::nearest::nearest;
 use punctual::queue::store::queues::Lane;
@@ -13,27 +13,27 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Queues {
     /// Hand out nothing more; what is in flight goes on
-    Pause(One),
+    Pause(QueueName),
     /// Go on
-    Resume(One),
+    Resume(QueueName),
     /// Change settings; those not named stay as they are
-    Set(Box<Set>),
+    Set(Box<QueueSettingsChange>),
 }
 
 /// One queue.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct One {
+pub(in crate::cli) struct QueueName {
     /// The topic
     topic: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Settings to change; the word `default` puts one back.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Set {
+pub(in crate::cli) struct QueueSettingsChange {
     #[command(flatten)]
-    one: One,
+    one: QueueName,
     /// Started attempts before an item is dead
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Set {
 }
 
 impl Queues {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         let is_made = matches!(self, Self::Set(_));
         let (one, change) = match self {
             Self::Pause(one) => (one, json!({"paused": true})),
@@ -59,7 +59,7 @@ impl Queues {
         let Value::Object(change) = change else {
             return Ok(());
         };
-        let store = everywhere.store().await?;
+        let store = options.store().await?;
         let tenant = one.of.find(&store).await?;
         if !is_made {
             one.exists(&store, tenant).await?;
@@ -67,12 +67,12 @@ impl Queues {
         let lane = store.set_queue(tenant, &one.topic, change).await?;
         // Nobody needs to hear it: workers look by themselves, only later.
         let _ = store.notify().await;
-        say(&lane, everywhere.json);
+        say(&lane, options.json);
         Ok(())
     }
 }
 
-impl One {
+impl QueueName {
     /// A pause of a misspelt queue would make one that nobody uses.
     async fn exists(&self, store: &Store, tenant: Tenant) -> Outcome {
         let all = store.queues(tenant).await?;
@@ -87,8 +87,8 @@ impl One {
     }
 }
 
-impl Set {
-    fn change(self) -> Outcome<(One, Value)> {
+impl QueueSettingsChange {
+    fn change(self) -> Outcome<(QueueName, Value)> {
         let mut change = Map::new();
         let mut put = |name: &str, given: Option<String>, read: fn(&str) -> Value| {
             if let Some(text) = given {

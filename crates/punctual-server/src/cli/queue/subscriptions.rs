@@ -1,10 +1,10 @@
 //! `punctual subscriptions`: list, put and delete them.
 
 use super::queues::{number_or_text, waits};
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, confirm, format, print_json, print_line};
+use crate::cli::{GlobalOptions, confirm, format, print_json, print_line};
 use punctual::base::outcome::PutOutcome;
 use punctual::queue::store::queues::COUNT_MAX;
 use punctual::queue::store::subscriptions::SubscriptionState;
@@ -20,14 +20,14 @@ pub(in crate::cli) enum Subscriptions {
         #[arg(long)]
         topic: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Make a subscription, or change it into this; the same again changes nothing
-    Put(Box<Definition>),
+    Put(Box<SubscriptionDefinition>),
     /// Delete it with what waits for it
     Delete {
         #[command(flatten)]
-        one: One,
+        one: SubscriptionName,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -36,20 +36,20 @@ pub(in crate::cli) enum Subscriptions {
 
 /// One subscription.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct One {
+pub(in crate::cli) struct SubscriptionName {
     /// The topic
     topic: String,
     /// Its name
     name: String,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// A subscription to be.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Definition {
+pub(in crate::cli) struct SubscriptionDefinition {
     #[command(flatten)]
-    one: One,
+    one: SubscriptionName,
     /// Where to: queue, handler:NAME or JSON such as {"type":"queue"}
     #[arg(long, value_name = "TARGET", default_value = "queue")]
     target: String,
@@ -68,22 +68,22 @@ pub(in crate::cli) struct Definition {
 }
 
 impl Subscriptions {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         match self {
             Self::List { topic, of } => {
-                let engine = everywhere.engine().await?;
+                let engine = options.engine().await?;
                 let tenant = of.find(engine.store()).await?;
-                list(&engine, tenant, topic, everywhere.json).await
+                list(&engine, tenant, topic, options.json).await
             }
-            Self::Put(definition) => definition.run(everywhere).await,
-            Self::Delete { one, yes } => one.delete(everywhere, yes).await,
+            Self::Put(definition) => definition.run(options).await,
+            Self::Delete { one, yes } => one.delete(options, yes).await,
         }
     }
 }
 
-impl One {
-    async fn open(&self, everywhere: &Everywhere) -> Outcome<(Engine, Tenant)> {
-        let engine = everywhere.engine().await?;
+impl SubscriptionName {
+    async fn open(&self, options: &GlobalOptions) -> Outcome<(Engine, Tenant)> {
+        let engine = options.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         Ok((engine, tenant))
     }
@@ -100,14 +100,14 @@ impl One {
         state.ok_or_else(|| self.missing())
     }
 
-    async fn delete(&self, everywhere: &Everywhere, yes: bool) -> Outcome {
-        let (engine, tenant) = self.open(everywhere).await?;
+    async fn delete(&self, options: &GlobalOptions, yes: bool) -> Outcome {
+        let (engine, tenant) = self.open(options).await?;
         self.find(&engine, tenant).await?;
         let name = format!("{}/{}", self.topic, self.name);
-        confirm::go_on(&format!("The subscription {name} and what waits for it will be deleted."), yes)?;
+        confirm::ask(&format!("The subscription {name} and what waits for it will be deleted."), yes)?;
         let gone = engine.delete_subscription(tenant, &self.topic, &self.name).await?;
         let waiting = format::many(i64::try_from(gone.waiting).unwrap_or(i64::MAX), "waiting item");
-        if everywhere.json {
+        if options.json {
             print_json(&json!({"dropped": gone.waiting, "inFlight": gone.in_flight}));
         } else {
             print_line(&format!("{name} is deleted, and {waiting} with it"));
@@ -116,18 +116,18 @@ impl One {
     }
 }
 
-impl Definition {
-    async fn run(self, everywhere: &Everywhere) -> Outcome {
+impl SubscriptionDefinition {
+    async fn run(self, options: &GlobalOptions) -> Outcome {
         let mut problems = Problems::default();
         let new = NewSubscription::read(&self.document()?, &mut problems);
         let new = new.ok_or(Error::Invalid(problems))?;
-        let (engine, tenant) = self.one.open(everywhere).await?;
+        let (engine, tenant) = self.one.open(options).await?;
         let (put, _) = engine.put_subscription(tenant, &self.one.topic, &self.one.name, new).await?;
-        if !everywhere.json && put == PutOutcome::Same {
+        if !options.json && put == PutOutcome::Same {
             print_line("nothing has changed");
         }
         let state = self.one.find(&engine, tenant).await?;
-        if everywhere.json {
+        if options.json {
             print_json(&shown(&state));
         } else {
             let switch = if state.subscription.enabled { "enabled" } else { "disabled" };

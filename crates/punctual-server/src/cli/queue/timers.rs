@@ -1,10 +1,10 @@
 //! `punctual timer`: schedule, look at, cancel and move timers.
 
 use super::emit::read_payload;
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{Everywhere, confirm, format, print_json, print_line, unchanged};
+use crate::cli::{GlobalOptions, confirm, format, print_json, print_line, unchanged};
 use punctual::base::duration;
 use punctual::engine::{Changed, Move};
 use punctual::queue::rules::timer::Status;
@@ -20,7 +20,7 @@ pub(in crate::cli) enum Timers {
     /// List them, by the time they are due
     List {
         #[command(flatten)]
-        those: Those,
+        those: TimerSelection,
         /// Waiting, Fired or Cancelled
         #[arg(long, value_parser = read_status)]
         status: Option<Status>,
@@ -33,16 +33,16 @@ pub(in crate::cli) enum Timers {
         /// Its id
         id: i64,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Cancel those that nobody has taken yet
-    Cancel(Bulk),
+    Cancel(TimerChange),
     /// Move those that nobody has taken yet to another time
     Move {
         #[command(flatten)]
-        bulk: Bulk,
+        bulk: TimerChange,
         #[command(flatten)]
-        at: At,
+        at: DueTime,
         /// Spread them evenly over this window, such as 10m
         #[arg(long, value_name = "DURATION")]
         spread: Option<String>,
@@ -62,7 +62,7 @@ pub(in crate::cli) struct Schedule {
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
     #[command(flatten)]
-    at: At,
+    at: DueTime,
     /// Messages of one key are handled in order, one at a time
     #[arg(long)]
     key: Option<String>,
@@ -70,13 +70,13 @@ pub(in crate::cli) struct Schedule {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// When: one of the two.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct At {
+pub(in crate::cli) struct DueTime {
     /// At this moment, such as 2026-05-14T05:13:00Z
     #[arg(long, value_name = "TIME")]
     due_at: Option<String>,
@@ -87,7 +87,7 @@ pub(in crate::cli) struct At {
 
 /// Which timers.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Those {
+pub(in crate::cli) struct TimerSelection {
     /// Only of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -104,17 +104,17 @@ pub(in crate::cli) struct Those {
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     due_before: Option<Timestamp>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 /// Something done to many.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Bulk {
+pub(in crate::cli) struct TimerChange {
     /// Only these
     #[arg(value_name = "ID")]
     ids: Vec<i64>,
     #[command(flatten)]
-    those: Those,
+    those: TimerSelection,
     /// All of the tenant's; needed when nothing else says which
     #[arg(long)]
     all: bool,
@@ -131,9 +131,9 @@ fn read_status(word: &str) -> Result<Status, String> {
 }
 
 impl Timers {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let engine = everywhere.engine().await?;
-        let as_json = everywhere.json;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let engine = options.engine().await?;
+        let as_json = options.json;
         match self {
             Self::Schedule(wanted) => wanted.run(&engine, as_json).await,
             Self::List { those, status, limit } => list(&engine, &those, status, limit.into(), as_json).await,
@@ -151,7 +151,7 @@ fn read_duration(flag: &str, text: &str) -> Outcome<std::time::Duration> {
     duration::parse(text).map_err(|e| Failure::usage(format!("{flag}: {e}")))
 }
 
-impl At {
+impl DueTime {
     fn read(&self) -> Outcome<When> {
         match (&self.due_at, &self.delay) {
             (Some(at), _) => {
@@ -187,7 +187,7 @@ impl Schedule {
     }
 }
 
-impl Those {
+impl TimerSelection {
     fn which(&self) -> Which {
         Which {
             ids: None,
@@ -200,7 +200,7 @@ impl Those {
     }
 }
 
-impl Bulk {
+impl TimerChange {
     async fn run(self, engine: &Engine, to: Option<Move>, as_json: bool) -> Outcome {
         let mut which = self.those.which();
         if !self.ids.is_empty() {
@@ -224,7 +224,7 @@ impl Bulk {
             return self.check_named(verb, &found);
         }
         if self.ids.is_empty() && !found.ids.is_empty() {
-            confirm::go_on(&format!("{} will be {verb}.", many(&found)), self.yes)?;
+            confirm::ask(&format!("{} will be {verb}.", many(&found)), self.yes)?;
         }
         let done = change(engine, tenant, which, to, false).await?;
         let said = match done.ids.len() {
@@ -276,7 +276,7 @@ fn say(as_json: bool, verb: &str, changed: &Changed, dry_run: bool, sentence: &s
 
 async fn list(
     engine: &Engine,
-    those: &Those,
+    those: &TimerSelection,
     status: Option<Status>,
     limit: usize,
     as_json: bool,
@@ -317,7 +317,7 @@ fn standing(timer: &Timer) -> String {
     }
 }
 
-async fn show(engine: &Engine, id: i64, of: &OfTenant, as_json: bool) -> Outcome {
+async fn show(engine: &Engine, id: i64, of: &TenantOption, as_json: bool) -> Outcome {
     let tenant = of.find(engine.store()).await?;
     let timer = engine.store().timer(tenant, MessageId(id)).await?;
     let timer = timer.ok_or_else(|| Failure::failed(format!("there is no timer {id}")))?;

@@ -3,10 +3,10 @@
 use super::logs;
 use super::serve::{Server, signals};
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_line};
+use crate::cli::{GlobalOptions, print_line};
 use crate::config::{Config, File, Flags};
 use crate::demo;
-use crate::demo::fakes::Fakes;
+use crate::demo::fakes::FakeProviders;
 use punctual::engine::Builder;
 
 /// Messages of one topic that the demo handles at once.
@@ -24,13 +24,13 @@ pub(in crate::cli) struct Demo {
 }
 
 impl Demo {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let database = everywhere.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let database = options.database.clone().unwrap_or_else(|| "sqlite::memory:".into());
         let flags = Flags { listen: self.listen, ..Flags::default() };
         let config = Config::decide(Some(database), flags, (None, File::default()))?;
         logs::begin(config.log_format);
         let (config, made) = demo::settings(config, self.allow_public)?;
-        let fakes = Fakes::start().await.map_err(|error| Failure::failed(error.to_string()))?;
+        let fakes = FakeProviders::start().await.map_err(|error| Failure::failed(error.to_string()))?;
         let channels = demo::hotel::channels(&fakes)?;
         let config = Config { channels, ..config };
         let server = Server::open(config, furnish, Some(fakes.clone())).await?;

@@ -8,15 +8,15 @@ pub(in crate::cli) mod signals;
 use super::logs;
 use crate::app::{App, Exposure, Role, Settings, Started, Stopping};
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{Everywhere, print_line};
+use crate::cli::{GlobalOptions, print_line};
 use crate::config::{Config, ConnectionsFile, Flags};
 use crate::connections;
 use crate::connections::ConnectionLimits;
-use crate::demo::fakes::Fakes;
+use crate::demo::fakes::FakeProviders;
 use crate::http;
 use crate::http::api::queue::waiting::WaitingClaims;
-use crate::http::public::visitor::Public;
-use crate::http::webhooks::{Ear, Webhooks};
+use crate::http::public::visitor::PublicAccess;
+use crate::http::webhooks::{CallbackChannel, Webhooks};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -52,9 +52,9 @@ pub struct Server {
 ///
 /// # Errors
 /// One sentence about what keeps it from starting.
-pub(in crate::cli) async fn run(everywhere: Everywhere, flags: Flags) -> Outcome {
-    let as_json = everywhere.json;
-    let config = Config::decide(everywhere.database, flags, (everywhere.config.as_deref(), everywhere.file))?;
+pub(in crate::cli) async fn run(options: GlobalOptions, flags: Flags) -> Outcome {
+    let as_json = options.json;
+    let config = Config::decide(options.database, flags, (options.config.as_deref(), options.file))?;
     logs::begin(config.log_format);
     let server = Server::open(config, |builder| builder, None).await?;
     server.warn_without_keys().await?;
@@ -74,7 +74,7 @@ impl Server {
     pub async fn open(
         config: Config,
         furnish: impl FnOnce(Builder) -> Builder,
-        fakes: Option<Fakes>,
+        fakes: Option<FakeProviders>,
     ) -> Outcome<Self> {
         // The port first: a second server by mistake must not touch the database.
         let listener = TcpListener::bind(config.listen).await.map_err(|e| no_port(config.listen, &e))?;
@@ -90,7 +90,7 @@ impl Server {
             demo,
             fakes,
             role: config.role,
-            public: Public::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
+            public: PublicAccess::new(config.public.requests_per_minute, config.public.trust_forwarded_for),
             waiting: WaitingClaims::default(),
             webhooks: webhooks(&config, address),
             started: Started::default(),
@@ -207,11 +207,11 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
 
 /// Who hears the callbacks of providers.
 fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
-    let ears = config.channels.real.iter().filter_map(|real| {
+    let channels = config.channels.real.iter().filter_map(|real| {
         let (provider, channel) = (real.provider.clone(), real.key.clone());
-        Some(Ear { provider, channel, receipts: real.receipts.clone()? })
+        Some(CallbackChannel { provider, channel, receipts: real.receipts.clone()? })
     });
-    Webhooks { url: config.public_url(address), ears: ears.collect() }
+    Webhooks { url: config.public_url(address), channels: channels.collect() }
 }
 
 /// As many connections as the system allows descriptors for, after asking it for as many as it gives.

@@ -1,11 +1,11 @@
 //! `punctual explain`: what an event would come to, and why. Writes nothing.
 
 use super::ingest::is_csv_header;
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::queue::emit::SOURCE_DEFAULT;
 use crate::cli::table::one_line;
-use crate::cli::{Everywhere, print_json, print_line};
+use crate::cli::{GlobalOptions, print_json, print_line};
 use crate::http::api::queue::events::read_one;
 use punctual::MessageId;
 use punctual::engine::{
@@ -33,13 +33,13 @@ pub(in crate::cli) struct Explain {
     #[arg(long, value_name = "ID", conflicts_with_all = ["file", "kind"])]
     event_id: Option<i64>,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Explain {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         let events = self.events()?;
-        let engine = everywhere.forecaster().await?;
+        let engine = options.forecaster().await?;
         let tenant = self.of.find(engine.store()).await?;
         let (explained, kind) = match events {
             Events::Ingest(ingest) => (engine.explain(tenant, &ingest).await?, ingest.event_kind),
@@ -51,13 +51,13 @@ impl Explain {
                 (explained, "its kind".to_owned())
             }
         };
-        if everywhere.json {
+        if options.json {
             print_json(&json!({"items": explained}));
             return Ok(());
         }
         for (n, item) in explained.iter().enumerate() {
             print_line(&format!("event {}", n + 1));
-            lines(item, &kind, !everywhere.file.channels.is_empty())
+            lines(item, &kind, !options.file.channels.is_empty())
                 .iter()
                 .for_each(|line| print_line(&format!("  {}", one_line(line))));
         }

@@ -7,10 +7,10 @@
 mod lines;
 mod progress;
 
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::one_line;
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 pub(in crate::cli) use lines::is_csv_header;
 use lines::{LINE_BYTES_MAX, Lines};
 use progress::Progress;
@@ -43,13 +43,13 @@ pub(in crate::cli) struct Ingest {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Ingest {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
         let (from, size) = open(&self.file)?;
-        let engine = everywhere.engine().await?;
+        let engine = options.engine().await?;
         let tenant = self.of.find(engine.store()).await?;
         let events = Events { event_kind: self.kind, items: Vec::new() };
         // A kind that is no name is told before anything is read.
@@ -64,7 +64,7 @@ impl Ingest {
         let read = load.run(&mut lines, &self.file).await;
         load.progress.clear();
         read?;
-        say(&load.tally, load.progress.elapsed(), everywhere.json);
+        say(&load.tally, load.progress.elapsed(), options.json);
         match load.tally.failed {
             0 => Ok(()),
             failed if !self.strict && failed < load.tally.rows => Ok(()),

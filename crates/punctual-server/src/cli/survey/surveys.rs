@@ -1,10 +1,10 @@
 //! `punctual surveys`: make, publish and look at them.
 
 use super::explain::read_json;
-use crate::cli::database::OfTenant;
+use crate::cli::database::TenantOption;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::table::{Table, one_line};
-use crate::cli::{Everywhere, format, print_json, print_line};
+use crate::cli::{GlobalOptions, format, print_json, print_line};
 use crate::http::api::survey::surveys::{ShownResults, shown_results};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::flow::store::flows::{Flow, FlowDraft};
@@ -19,10 +19,10 @@ pub(in crate::cli) enum Surveys {
     /// List them, by id
     List {
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Show one with its draft
-    Show(One),
+    Show(SurveyId),
     /// Make one from its definition; it is a draft until it is published
     Create {
         /// The definition as JSON, or `-` for standard input
@@ -31,27 +31,27 @@ pub(in crate::cli) enum Surveys {
         #[arg(long, required_if_eq("file", "-"))]
         name: Option<String>,
         #[command(flatten)]
-        of: OfTenant,
+        of: TenantOption,
     },
     /// Let events meet the draft, as the next version
-    Publish(One),
+    Publish(SurveyId),
     /// Show what its answers come to
-    Results(One),
+    Results(SurveyId),
 }
 
 /// One survey.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct One {
+pub(in crate::cli) struct SurveyId {
     /// Its id
     id: i64,
     #[command(flatten)]
-    of: OfTenant,
+    of: TenantOption,
 }
 
 impl Surveys {
-    pub(in crate::cli) async fn run(self, everywhere: &Everywhere) -> Outcome {
-        let engine = everywhere.engine().await?;
-        let json = everywhere.json;
+    pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome {
+        let engine = options.engine().await?;
+        let json = options.json;
         match self {
             Self::List { of } => list(&engine, of.find(engine.store()).await?, json).await,
             Self::Create { file, name, of } => {
@@ -65,7 +65,7 @@ impl Surveys {
     }
 }
 
-impl One {
+impl SurveyId {
     async fn show(&self, engine: &Engine, json: bool) -> Outcome {
         let tenant = self.of.find(engine.store()).await?;
         let flow = engine.store().flow(tenant, FlowId(self.id)).await?;

@@ -1,6 +1,6 @@
-//! What viewers do not see: whole addresses, and what events say of people.
+//! Redaction of personal data for viewers: addresses are masked, payloads and free texts are left out.
 //!
-//! A payload is not shown to them at all: nobody knows which of its texts are addresses or names.
+//! A payload is left out as a whole, because any of its texts may be an address or a name.
 
 use super::raw;
 use crate::auth::Caller;
@@ -10,29 +10,29 @@ use punctual::delivery::rules::consent::address::normal;
 use serde_json::value::RawValue;
 
 impl Caller {
-    /// Whether they see addresses and payloads.
-    pub(super) fn sees_people(&self) -> bool {
+    /// Whether the caller may see addresses and payloads.
+    pub(super) fn can_see_personal_data(&self) -> bool {
         self.role > Role::Viewer
     }
 
-    /// An address as they may see it.
-    pub(super) fn address(&self, address: &str) -> String {
-        if self.sees_people() || address.is_empty() { address.to_owned() } else { masked(address) }
+    /// Returns an address, masked for viewers.
+    pub(super) fn visible_address(&self, address: &str) -> String {
+        if self.can_see_personal_data() || address.is_empty() { address.to_owned() } else { masked(address) }
     }
 
-    /// A payload, or other JSON that may name people.
-    pub(super) fn content(&self, json: String) -> Option<Box<RawValue>> {
-        self.sees_people().then(|| raw(json))
+    /// Returns a payload, or other JSON that may name people; `None` for viewers.
+    pub(super) fn visible_payload(&self, json: String) -> Option<Box<RawValue>> {
+        self.can_see_personal_data().then(|| raw(json))
     }
 
-    /// A free text that may name people: a comment, or the error of a handler.
-    pub(super) fn free_text(&self, text: String) -> Option<String> {
-        self.sees_people().then_some(text)
+    /// Returns a free text that may name people, such as a comment or an error; `None` for viewers.
+    pub(super) fn visible_text(&self, text: String) -> Option<String> {
+        self.can_see_personal_data().then_some(text)
     }
 
-    /// What was said about a message to this address; providers like to repeat it.
-    pub(super) fn words(&self, said: &str, address: &str) -> String {
-        if self.sees_people() || address.is_empty() {
+    /// Masks an address in a text about a message to it, in every form in which providers repeat it.
+    pub(super) fn redact(&self, said: &str, address: &str) -> String {
+        if self.can_see_personal_data() || address.is_empty() {
             return said.to_owned();
         }
         let (normal, shown) = (normal(address), masked(address));
@@ -59,13 +59,15 @@ mod tests {
         let (viewer, support) = (caller(Role::Viewer), caller(Role::Support));
         let number = "+964 770 000 0001";
         for said in ["no +964 770 000 0001", "no +9647700000001", "no 9647700000001"] {
-            assert_eq!(viewer.words(said, number), "no ••• 0001", "{said}");
-            assert_eq!(support.words(said, number), said);
+            assert_eq!(viewer.redact(said, number), "no ••• 0001", "{said}");
+            assert_eq!(support.redact(said, number), said);
         }
-        assert_eq!(viewer.words("no a@b.org", "a@b.org"), "no a•••@b.org");
-        assert_eq!(viewer.words("nobody", ""), "nobody");
-        assert!(viewer.content("{}".into()).is_none() && support.content("{}".into()).is_some());
-        assert_eq!(viewer.free_text("Ana".into()), None);
-        assert_eq!(support.free_text("Ana".into()).as_deref(), Some("Ana"));
+        assert_eq!(viewer.redact("no a@b.org", "a@b.org"), "no a•••@b.org");
+        assert_eq!(viewer.redact("nobody", ""), "nobody");
+        assert!(
+            viewer.visible_payload("{}".into()).is_none() && support.visible_payload("{}".into()).is_some()
+        );
+        assert_eq!(viewer.visible_text("Ana".into()), None);
+        assert_eq!(support.visible_text("Ana".into()).as_deref(), Some("Ana"));
     }
 }

@@ -1,21 +1,21 @@
-//! Which of many: ids, or a filter; and whether it is only a question.
+//! The items of a bulk operation: ids, or a filter; and whether it is a dry run.
 
 use crate::http::input::Fields;
 use punctual::Problems;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
-/// What a replay or purge is about.
-pub(in crate::http) struct Choice<'a, I = i64> {
-    /// Only these.
+/// The items of a replay or purge.
+pub(in crate::http) struct BulkSelection<'a, I = i64> {
+    /// The items by their ids.
     pub ids: Option<Vec<I>>,
-    /// All that fit.
+    /// All items that fit.
     pub filter: Option<&'a Map<String, Value>>,
-    /// Only say what would be done.
+    /// Whether nothing is changed.
     pub dry_run: bool,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> BulkSelection<'a> {
     /// Reads `{ids?|filter, dryRun?}`; each id is that of `noun`.
     pub fn read(body: &'a Map<String, Value>, noun: &str, problems: &mut Problems) -> Self {
         let number =
@@ -24,7 +24,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-impl<'a, I> Choice<'a, I> {
+impl<'a, I> BulkSelection<'a, I> {
     /// The same, with ids that are read by `one`.
     pub fn read_as(
         body: &'a Map<String, Value>,
@@ -59,8 +59,8 @@ fn read_ids<I>(
     read
 }
 
-/// The answer: the count under the word for what was done, and the ids.
-pub(super) fn told<Id: Display>(ids: &[Id], verb: &str) -> Value {
+/// Returns the answer: the count under the verb, and the ids.
+pub(super) fn affected_ids<Id: Display>(ids: &[Id], verb: &str) -> Value {
     let list: Value = ids.iter().map(ToString::to_string).collect();
     Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
 }

@@ -3,7 +3,7 @@
 mod outlook;
 
 use crate::app::App;
-use crate::http::api::selection::Choice;
+use crate::http::api::selection::BulkSelection;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
@@ -122,9 +122,9 @@ pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<Shown>
 pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replayed>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a message", &mut problems);
+    let selection = BulkSelection::read(&body, "a message", &mut problems);
     let mut filter = OutboxFilter::default();
-    if let Some(given) = choice.filter {
+    if let Some(given) = selection.filter {
         let mut read = Fields::new(given, "filter", &mut problems);
         read.only(&["status", "topic", "kind", "from", "to", "tenantId"]);
         if read.text("status").is_some_and(|word| word != OutboxStatus::Failed.word()) {
@@ -134,15 +134,15 @@ pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replaye
         let fields = ["topic", "kind", "from", "to", "tenantId"].map(&mut field);
         narrow(&app, &mut filter, fields, "filter.", &mut problems).await?;
     }
-    if choice.ids.as_ref().is_some_and(|ids| ids.len() > limits::BATCH_ITEMS_MAX) {
+    if selection.ids.as_ref().is_some_and(|ids| ids.len() > limits::BATCH_ITEMS_MAX) {
         problems.push("ids", format!("at most {} are allowed", limits::BATCH_ITEMS_MAX));
     }
     problems.into_result()?;
-    let ids: Option<Vec<MessageId>> = choice.ids.map(|ids| ids.into_iter().map(MessageId).collect());
+    let ids: Option<Vec<MessageId>> = selection.ids.map(|ids| ids.into_iter().map(MessageId).collect());
     let failed = all_failed(&app, &filter, ids.as_ref()).await?;
     let mut told = tell(&failed, ids.as_deref());
     let again: Vec<Failed> = failed.into_iter().filter(|one| one.served).collect();
-    if choice.dry_run {
+    if selection.dry_run {
         told.would_replay = Some(again.len());
         told.ids = messages(again.iter().map(|one| one.message));
         told.more_items = Some(again.len().saturating_sub(TOLD_MAX));

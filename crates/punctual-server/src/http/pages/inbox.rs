@@ -91,7 +91,9 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
             sandbox.clear(&wanted);
         }
         _ => {
-            return Err(Failure::not_found("there is no such deed; the buttons of /dev/inbox have them all"));
+            return Err(Failure::not_found(
+                "there is no such action; the buttons of /dev/inbox have them all",
+            ));
         }
     }
     let back = [(header::LOCATION, inbox_view::address(&wanted, None))];

@@ -4,7 +4,7 @@ use super::layout::{document, message_style};
 use super::status::to_the_second;
 use super::{is_ops, page, refused};
 use crate::app::App;
-use crate::demo::fakes::Got;
+use crate::demo::fakes::FakeRequest;
 use crate::http::error::{Answer, Failure};
 use axum::Json;
 use axum::extract::State;
@@ -47,14 +47,14 @@ pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Answer<R
     Ok(Json(json!({"items": got(&app)?})).into_response())
 }
 
-fn got(app: &App) -> Answer<Vec<Got>> {
+fn got(app: &App) -> Answer<Vec<FakeRequest>> {
     let fakes = app.settings.fakes.as_ref();
     fakes
-        .map(crate::demo::fakes::Fakes::got)
+        .map(crate::demo::fakes::FakeProviders::got)
         .ok_or_else(|| Failure::not_found("only the demo has fake providers: start it with `punctual demo`"))
 }
 
-fn item(got: &Got) -> Markup {
+fn item(got: &FakeRequest) -> Markup {
     let direction = if got.text.chars().any(is_right_to_left) { "rtl" } else { "ltr" };
     html! {
         li {

@@ -1,11 +1,11 @@
-//! A browser sends a key as the password of `Authorization: Basic`; for the guard it
-//! becomes a bearer.
+//! Sign-in of browsers: the key is the password of `Authorization: Basic`, and becomes a bearer for the
+//! guard.
 
 use crate::base64::decode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 
-/// The same headers, with a basic password as a bearer.
+/// Returns the headers with a basic password as a bearer.
 pub(super) fn as_bearer(headers: &HeaderMap) -> HeaderMap {
     let mut out = headers.clone();
     let bearer = password(headers).and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());

@@ -7,8 +7,8 @@
 pub(in crate::http) mod reader;
 
 use super::survey_page;
-use super::survey_page::{BACK, ClosingPage, File, Form, KEEP, Steps, SurveyStep};
-use super::visitor::{TooOften, Visitor};
+use super::survey_page::{AnswerForm, BACK, ClosingPage, KEEP, PageAsset, SurveyStep, SurveySteps};
+use super::visitor::{SurveyVisitor, TooManyRequests};
 use crate::app::App;
 use crate::http::error::Failure;
 use crate::http::input;
@@ -20,7 +20,7 @@ use punctual::engine::{Submitted, Visit};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::survey::rules::answers::{Refused, Wrong};
 use punctual::survey::rules::survey::Survey;
-use reader::Reader;
+use reader::ReaderPreferences;
 use serde_json::{Map, Value};
 
 /// One form, or one response as JSON: far more than people type.
@@ -33,12 +33,16 @@ const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
 /// `GET /s/{publicId}`
-pub async fn show(State(app): State<App>, visitor: Result<Visitor, TooOften>, reader: Reader) -> Response {
-    match look(&app, visitor, &reader).await {
-        Ok(visit) => standing(&visit, &reader).unwrap_or_else(|| {
+pub async fn show(
+    State(app): State<App>,
+    visitor: Result<SurveyVisitor, TooManyRequests>,
+    reader: ReaderPreferences,
+) -> Response {
+    match load_visit(&app, visitor, &reader).await {
+        Ok(visit) => closed_page(&visit, &reader).unwrap_or_else(|| {
             let (answers, wanted) = (&visit.progress, reader.step);
             let wrong = wrong_with(&visit.survey, answers);
-            let steps = Steps::of(&visit.survey, answers);
+            let steps = SurveySteps::of(&visit.survey, answers);
             let at = steps.place(wanted, answers, &wrong);
             let unopened = is_unopened(visit.status);
             let step = step(&visit, &reader, answers, &steps);
@@ -51,19 +55,19 @@ pub async fn show(State(app): State<App>, visitor: Result<Visitor, TooOften>, re
 /// `POST /s/{publicId}`
 pub async fn take(
     State(app): State<App>,
-    visitor: Result<Visitor, TooOften>,
-    reader: Reader,
+    visitor: Result<SurveyVisitor, TooManyRequests>,
+    reader: ReaderPreferences,
     body: Body,
 ) -> Response {
-    let visit = match look(&app, visitor, &reader).await {
+    let visit = match load_visit(&app, visitor, &reader).await {
         Ok(visit) => visit,
         Err(response) => return response,
     };
-    if let Some(response) = standing(&visit, &reader) {
-        return said_again(response, visit.status);
+    if let Some(response) = closed_page(&visit, &reader) {
+        return as_conflict(response, visit.status);
     }
     let form = match input::read_within(body, BODY_BYTES_MAX).await {
-        Ok(bytes) => Form::read(&bytes),
+        Ok(bytes) => AnswerForm::read(&bytes),
         Err(failure) => return trouble(failure, &reader),
     };
     match answer(&app, &visit, &reader, &form).await {
@@ -74,7 +78,7 @@ pub async fn take(
 
 /// `GET /s/assets/{file}`
 pub async fn file(Path(name): Path<String>) -> Response {
-    let Some(file) = File::find(&name) else {
+    let Some(file) = PageAsset::find(&name) else {
         return Failure::not_found("there is no such file").into_response();
     };
     let head = [(header::CONTENT_TYPE, file.media_type), (header::CACHE_CONTROL, FOR_GOOD)];
@@ -82,7 +86,11 @@ pub async fn file(Path(name): Path<String>) -> Response {
 }
 
 /// What the link leads to, or the page that says why to nothing.
-async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) -> Result<Visit, Response> {
+async fn load_visit(
+    app: &App,
+    visitor: Result<SurveyVisitor, TooManyRequests>,
+    reader: &ReaderPreferences,
+) -> Result<Visit, Response> {
     let visitor = visitor.map_err(|often| too_often(often, reader))?;
     let found = match visitor.link {
         Some(link) => app.engine.visit(link).await.map_err(|error| trouble(error.into(), reader))?,
@@ -92,7 +100,7 @@ async fn look(app: &App, visitor: Result<Visitor, TooOften>, reader: &Reader) ->
 }
 
 /// The page of a survey that cannot be answered any more.
-fn standing(visit: &Visit, reader: &Reader) -> Option<Response> {
+fn closed_page(visit: &Visit, reader: &ReaderPreferences) -> Option<Response> {
     let (status, end) = match visit.status {
         EntryStatus::Completed if reader.done => (StatusCode::OK, ClosingPage::Thanks),
         EntryStatus::Completed => (StatusCode::OK, ClosingPage::Answered),
@@ -103,7 +111,7 @@ fn standing(visit: &Visit, reader: &Reader) -> Option<Response> {
 }
 
 /// Answers to a survey that has some are a conflict.
-fn said_again(mut response: Response, status: EntryStatus) -> Response {
+fn as_conflict(mut response: Response, status: EntryStatus) -> Response {
     if status == EntryStatus::Completed {
         *response.status_mut() = StatusCode::CONFLICT;
     }
@@ -111,10 +119,15 @@ fn said_again(mut response: Response, status: EntryStatus) -> Response {
 }
 
 /// Takes one step: what the form says is kept, and leads on, back, or to the end.
-async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punctual::Result<Response> {
+async fn answer(
+    app: &App,
+    visit: &Visit,
+    reader: &ReaderPreferences,
+    form: &AnswerForm,
+) -> punctual::Result<Response> {
     let (id, survey) = (visit.public_id, &visit.survey);
     let mut answers = visit.progress.clone();
-    let before = Steps::of(survey, &answers);
+    let before = SurveySteps::of(survey, &answers);
     let at = before.clamped(reader.step);
     form.answer(before.get(at), &mut answers);
     if is_unopened(visit.status) {
@@ -125,7 +138,7 @@ async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punct
         let kept = || StatusCode::NO_CONTENT.into_response();
         return Ok(if form.go() == BACK { reader.to_step(at.max(1)) } else { kept() });
     }
-    let steps = Steps::of(survey, &answers);
+    let steps = SurveySteps::of(survey, &answers);
     let mut wrong = wrong_with(survey, &answers);
     wrong.retain(|(id, _)| steps.find(id) == Some(at));
     if !wrong.is_empty() || !steps.is_last(at) {
@@ -143,7 +156,7 @@ async fn answer(app: &App, visit: &Visit, reader: &Reader, form: &Form) -> punct
 async fn submit(
     app: &App,
     visit: &Visit,
-    reader: &Reader,
+    reader: &ReaderPreferences,
     answers: Map<String, Value>,
 ) -> punctual::Result<Response> {
     Ok(match app.engine.submit(visit.public_id, answers.clone(), None).await? {
@@ -156,7 +169,7 @@ async fn submit(
         // Something on an earlier step, as when two pages of one survey are open.
         Submitted::Wrong(Refused(wrong)) => {
             app.engine.keep_progress(visit.public_id, answers.clone()).await?;
-            let steps = Steps::of(&visit.survey, &answers);
+            let steps = SurveySteps::of(&visit.survey, &answers);
             let at = steps.place(None, &answers, &wrong);
             let step = step(visit, reader, &answers, &steps);
             page(
@@ -169,9 +182,9 @@ async fn submit(
 
 fn step<'a>(
     visit: &'a Visit,
-    reader: &Reader,
+    reader: &ReaderPreferences,
     answers: &'a Map<String, Value>,
-    steps: &'a Steps<'a>,
+    steps: &'a SurveySteps<'a>,
 ) -> SurveyStep<'a> {
     let (locale, chosen) = reader.locale(&visit.survey, visit.locale.as_deref());
     SurveyStep {
@@ -195,27 +208,33 @@ const fn is_unopened(status: EntryStatus) -> bool {
     matches!(status, EntryStatus::Pending | EntryStatus::Sent)
 }
 
-fn closing(status: StatusCode, end: ClosingPage, visit: &Visit, reader: &Reader) -> Response {
+fn closing(status: StatusCode, end: ClosingPage, visit: &Visit, reader: &ReaderPreferences) -> Response {
     let (locale, _) = reader.locale(&visit.survey, visit.locale.as_deref());
     page(status, survey_page::render_closing_page(end, Some(&visit.survey), locale))
 }
 
-fn unknown(reader: &Reader) -> Response {
-    page(StatusCode::NOT_FOUND, survey_page::render_closing_page(ClosingPage::Unknown, None, reader.wanted()))
+fn unknown(reader: &ReaderPreferences) -> Response {
+    page(
+        StatusCode::NOT_FOUND,
+        survey_page::render_closing_page(ClosingPage::Unknown, None, reader.preferred_locale()),
+    )
 }
 
-fn too_often(often: TooOften, reader: &Reader) -> Response {
+fn too_often(often: TooManyRequests, reader: &ReaderPreferences) -> Response {
     let mut response = page(
         StatusCode::TOO_MANY_REQUESTS,
-        survey_page::render_closing_page(ClosingPage::TooOften, None, reader.wanted()),
+        survey_page::render_closing_page(ClosingPage::TooOften, None, reader.preferred_locale()),
     );
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
-fn trouble(failure: Failure, reader: &Reader) -> Response {
-    page(failure.status(), survey_page::render_closing_page(ClosingPage::Trouble, None, reader.wanted()))
+fn trouble(failure: Failure, reader: &ReaderPreferences) -> Response {
+    page(
+        failure.status(),
+        survey_page::render_closing_page(ClosingPage::Trouble, None, reader.preferred_locale()),
+    )
 }
 
 fn page(status: StatusCode, body: String) -> Response {

@@ -1,6 +1,6 @@
 //! The page on which somebody answers a survey, as pure functions: from a survey, a locale, the answers
 //! so far and what is wrong with them to one HTML document ([`render_step`]), and from a form to answers
-//! ([`Form`]).
+//! ([`AnswerForm`]).
 //!
 //! The page works without its script and without any file but itself: every step is a plain form.
 //! The script only keeps what is being typed and says that somebody is there. Style and script come
@@ -21,9 +21,9 @@ mod steps;
 mod tests;
 pub(super) mod texts;
 
-pub use assets::File;
-pub use form::{BACK, Form, KEEP};
-pub use steps::Steps;
+pub use assets::PageAsset;
+pub use form::{AnswerForm, BACK, KEEP};
+pub use steps::SurveySteps;
 
 use layout::{PageLanguage, survey_document, survey_languages};
 use maud::{Markup, html};
@@ -47,7 +47,7 @@ pub struct SurveyStep<'a> {
     /// The answers so far, as they were handed in.
     pub answers: &'a Map<String, Value>,
     /// All steps of the path that these answers take.
-    pub steps: &'a Steps<'a>,
+    pub steps: &'a SurveySteps<'a>,
     /// The number of this step, from 0.
     pub at: usize,
     /// The problems of the answers, of this step or any.

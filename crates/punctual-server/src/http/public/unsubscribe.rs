@@ -5,10 +5,10 @@
 //! take it back. Neither needs a key, a cookie or a script, and neither leads elsewhere. Again is as good
 //! as once.
 
-use super::survey::reader::Reader;
+use super::survey::reader::ReaderPreferences;
 use super::unsubscribe_page;
 use super::unsubscribe_page::{LinkStatus, LinkSubject};
-use super::visitor::{Follower, TooOften};
+use super::visitor::{TooManyRequests, UnsubscribeVisitor};
 use crate::app::App;
 use crate::http::error::Failure;
 use crate::http::input;
@@ -35,15 +35,19 @@ enum LinkAction {
 }
 
 /// `GET /u/{token}`
-pub async fn show(State(app): State<App>, follower: Result<Follower, TooOften>, reader: Reader) -> Response {
+pub async fn show(
+    State(app): State<App>,
+    follower: Result<UnsubscribeVisitor, TooManyRequests>,
+    reader: ReaderPreferences,
+) -> Response {
     answer(&app, follower, &reader, LinkAction::Look).await
 }
 
 /// `POST /u/{token}`
 pub async fn act(
     State(app): State<App>,
-    follower: Result<Follower, TooOften>,
-    reader: Reader,
+    follower: Result<UnsubscribeVisitor, TooManyRequests>,
+    reader: ReaderPreferences,
     body: Body,
 ) -> Response {
     if let Err(often) = follower {
@@ -64,8 +68,8 @@ fn wanted(form: &[u8]) -> LinkAction {
 
 async fn answer(
     app: &App,
-    follower: Result<Follower, TooOften>,
-    reader: &Reader,
+    follower: Result<UnsubscribeVisitor, TooManyRequests>,
+    reader: &ReaderPreferences,
     action: LinkAction,
 ) -> Response {
     let follower = match follower {
@@ -74,7 +78,7 @@ async fn answer(
     };
     match follow(app, &follower, action).await {
         Ok(Some((link, standing))) => page(StatusCode::OK, rendered(&link, &standing, reader, action)),
-        Ok(None) => page(StatusCode::NOT_FOUND, unsubscribe_page::render_unknown(reader.wanted())),
+        Ok(None) => page(StatusCode::NOT_FOUND, unsubscribe_page::render_unknown(reader.preferred_locale())),
         Err(error) => trouble(error.into(), reader),
     }
 }
@@ -82,7 +86,7 @@ async fn answer(
 /// Does it. A token that is none is a link that nobody has.
 async fn follow(
     app: &App,
-    follower: &Follower,
+    follower: &UnsubscribeVisitor,
     action: LinkAction,
 ) -> punctual::Result<Option<(Link, LinkStanding)>> {
     let store = app.engine.store();
@@ -95,7 +99,7 @@ async fn follow(
     Ok(standing.map(|standing| (link, standing)))
 }
 
-fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, action: LinkAction) -> String {
+fn rendered(link: &Link, standing: &LinkStanding, reader: &ReaderPreferences, action: LinkAction) -> String {
     let status = match (standing.suppressed, standing.by_link) {
         (true, by_link) => LinkStatus::Unsubscribed { undo: by_link },
         (false, _) if action == LinkAction::Undo => LinkStatus::Again,
@@ -108,19 +112,19 @@ fn rendered(link: &Link, standing: &LinkStanding, reader: &Reader, action: LinkA
         one_kind: link.kind.is_some(),
         tenant: &standing.tenant,
     };
-    unsubscribe_page::render(&subject, status, reader.spoken(locale))
+    unsubscribe_page::render(&subject, status, reader.locale_for(locale))
 }
 
-fn too_often(often: TooOften, reader: &Reader) -> Response {
+fn too_often(often: TooManyRequests, reader: &ReaderPreferences) -> Response {
     let mut response =
-        page(StatusCode::TOO_MANY_REQUESTS, unsubscribe_page::render_too_often(reader.wanted()));
+        page(StatusCode::TOO_MANY_REQUESTS, unsubscribe_page::render_too_often(reader.preferred_locale()));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(often.seconds));
     response
 }
 
 /// A failure as a page. It was logged where it was made.
-fn trouble(failure: Failure, reader: &Reader) -> Response {
-    page(failure.status(), unsubscribe_page::render_trouble(reader.wanted()))
+fn trouble(failure: Failure, reader: &ReaderPreferences) -> Response {
+    page(failure.status(), unsubscribe_page::render_trouble(reader.preferred_locale()))
 }
 
 fn page(status: StatusCode, body: String) -> Response {

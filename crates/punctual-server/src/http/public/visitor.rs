@@ -25,20 +25,20 @@ const POSTS_PER_LINK_PER_MINUTE: u32 = 120;
 
 /// Settings of what needs no key.
 #[derive(Debug)]
-pub struct Public {
+pub struct PublicAccess {
     /// Whether a proxy of ours writes `X-Forwarded-For`.
     pub trust_forwarded_for: bool,
     addresses: Limiter,
     links: Limiter,
 }
 
-impl Default for Public {
+impl Default for PublicAccess {
     fn default() -> Self {
         Self::new(REQUESTS_PER_MINUTE_DEFAULT, false)
     }
 }
 
-impl Public {
+impl PublicAccess {
     /// With so many requests a minute from one address.
     #[must_use]
     pub fn new(requests_per_minute: u32, trust_forwarded_for: bool) -> Self {
@@ -50,33 +50,33 @@ impl Public {
     }
 
     /// Counts a request by where it comes from.
-    fn count(&self, parts: &Parts) -> Result<(), TooOften> {
+    fn count(&self, parts: &Parts) -> Result<(), TooManyRequests> {
         Ok(self.addresses.ask(address(parts, self.trust_forwarded_for))?)
     }
 }
 
 /// Somebody who follows a link, and does not ask too often.
 #[derive(Clone, Copy, Debug)]
-pub struct Visitor {
+pub struct SurveyVisitor {
     /// The link's id; none if the text is none.
     pub link: Option<PublicId>,
 }
 
 /// 429: too much was asked in too short a time.
 #[derive(Clone, Copy, Debug)]
-pub struct TooOften {
+pub struct TooManyRequests {
     /// How long to wait.
     pub seconds: u32,
 }
 
-impl From<Duration> for TooOften {
+impl From<Duration> for TooManyRequests {
     fn from(wait: Duration) -> Self {
         // Rounded up, so that whoever waits as told is let in.
         Self { seconds: u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX) }
     }
 }
 
-impl IntoResponse for TooOften {
+impl IntoResponse for TooManyRequests {
     fn into_response(self) -> Response {
         let said = "there were too many requests from this address or for this link; wait, then try again";
         let failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", said);
@@ -84,10 +84,10 @@ impl IntoResponse for TooOften {
     }
 }
 
-impl FromRequestParts<App> for Visitor {
-    type Rejection = TooOften;
+impl FromRequestParts<App> for SurveyVisitor {
+    type Rejection = TooManyRequests;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooManyRequests> {
         if let Some(counted) = parts.extensions.get::<Self>() {
             return Ok(*counted);
         }
@@ -103,26 +103,26 @@ impl FromRequestParts<App> for Visitor {
 
 /// A program that says it is a provider: counted only when it turns out not to be one.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct WebhookCaller {
     /// The provider that it says it is; empty if the path has no name in it.
     pub provider: String,
     address: IpAddr,
 }
 
-impl Caller {
+impl WebhookCaller {
     /// Counts that it could not prove who it is.
     ///
     /// # Errors
     /// When that was once too often.
-    pub fn refused(&self, public: &Public) -> Result<(), TooOften> {
+    pub fn refused(&self, public: &PublicAccess) -> Result<(), TooManyRequests> {
         Ok(public.addresses.ask(self.address)?)
     }
 }
 
-impl FromRequestParts<App> for Caller {
-    type Rejection = TooOften;
+impl FromRequestParts<App> for WebhookCaller {
+    type Rejection = TooManyRequests;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooManyRequests> {
         let public = &app.settings.public;
         let address = address(parts, public.trust_forwarded_for);
         public.addresses.look(address)?;
@@ -132,15 +132,15 @@ impl FromRequestParts<App> for Caller {
 
 /// Somebody who follows an unsubscribe link, and does not ask too often.
 #[derive(Clone, Debug)]
-pub struct Follower {
+pub struct UnsubscribeVisitor {
     /// The link's token, as it was written.
     pub token: String,
 }
 
-impl FromRequestParts<App> for Follower {
-    type Rejection = TooOften;
+impl FromRequestParts<App> for UnsubscribeVisitor {
+    type Rejection = TooManyRequests;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooOften> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, TooManyRequests> {
         app.settings.public.count(parts)?;
         let token = path_part(parts, app, "token").await.unwrap_or_default();
         if parts.method == Method::POST {
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn whoever_waits_as_told_is_let_in() {
         for (millis, seconds) in [(0, 1), (1, 1), (999, 1), (1_000, 2), (59_500, 60)] {
-            assert_eq!(TooOften::from(Duration::from_millis(millis)).seconds, seconds, "{millis}");
+            assert_eq!(TooManyRequests::from(Duration::from_millis(millis)).seconds, seconds, "{millis}");
         }
     }
 }

@@ -4,8 +4,8 @@
 //! when this process is asked to stop. What the command has started itself is not killed. It
 //! finds its fencing token in `PUNCTUAL_FENCING_TOKEN`.
 
-use super::{One, held_by, own_name};
-use crate::cli::Everywhere;
+use super::{LeaseName, held_by, own_name};
+use crate::cli::GlobalOptions;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::server::serve::signals::asked_to_stop;
 use punctual::LeaseGuard;
@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Run {
     #[command(flatten)]
-    one: One,
+    one: LeaseName,
     /// Who holds it, for people who look [default: this machine, and a random word]
     #[arg(long)]
     owner: Option<String>,
@@ -34,16 +34,16 @@ pub(in crate::cli) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(self, everywhere: &Everywhere) -> Outcome<ExitCode> {
+    pub(super) async fn run(self, options: &GlobalOptions) -> Outcome<ExitCode> {
         let stop = asked_to_stop()?;
-        let engine = everywhere.engine().await?;
+        let engine = options.engine().await?;
         let tenant = self.one.of.find(engine.store()).await?;
         let owner = self.owner.clone().unwrap_or_else(own_name);
         let candidate = engine.lease(tenant, &self.one.name).owner(owner).duration(self.one.length);
         let guard = match candidate.acquire_within(self.wait).await? {
             Attempt::Acquired(guard) => guard,
             Attempt::Held(lease) => {
-                held_by(&lease).report(everywhere.json);
+                held_by(&lease).report(options.json);
                 return Ok(ExitCode::from(self.held_code));
             }
         };

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
 use crate::http::error::{Answer, Failure};
-use crate::http::idempotency::Keep;
+use crate::http::idempotency::StoredBody;
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
 use axum::extract::State;
@@ -42,7 +42,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     input: Input,
-) -> Answer<(StatusCode, Extension<Keep>, Json<Made>)> {
+) -> Answer<(StatusCode, Extension<StoredBody>, Json<Made>)> {
     let (name, role, expires_at) = read_key(&input)?;
     if !caller.role.can_manage(role) {
         let said =
@@ -52,7 +52,7 @@ pub async fn create(
     let (key, secret) = app.engine.store().create_key(caller.tenant, &name, role, expires_at).await?;
     let mut made = Made { shown: shown(key), key: None };
     // What is kept for a repeated request has no secret in it.
-    let keep = Keep(serde_json::to_string(&made).unwrap_or_default());
+    let keep = StoredBody(serde_json::to_string(&made).unwrap_or_default());
     made.key = Some(secret);
     Ok((StatusCode::CREATED, Extension(keep), Json(made)))
 }

@@ -225,7 +225,7 @@ fn shown(app: &App, caller: &Caller, one: LoggedDelivery) -> Shown {
         id: one.id.to_string(),
         channel: channel_of(&one).to_owned(),
         event_type: one.event_kind.clone(),
-        to_address: caller.address(&one.address),
+        to_address: caller.visible_address(&one.address),
         template_id: one.template.to_string(),
         template_version: one.template_version,
         correlation_id: one.correlation_id.clone(),
@@ -237,7 +237,7 @@ fn shown(app: &App, caller: &Caller, one: LoggedDelivery) -> Shown {
         last_error: one.error.as_ref().map(words),
         entity_type,
         entity_id,
-        recipient: one.recipient.name.as_deref().map(|name| caller.address(name)),
+        recipient: one.recipient.name.as_deref().map(|name| caller.visible_address(name)),
         recipient_ref: one.recipient.reference.clone(),
         triggered_by: triggered_by(&one),
         created_at_utc: one.created_at,
@@ -268,11 +268,11 @@ fn provider_of(app: &App, one: &LoggedDelivery) -> String {
 /// elsewhere.
 fn key_for(caller: &Caller, one: &LoggedDelivery) -> String {
     let key = &one.idempotency_key;
-    if caller.sees_people() {
+    if caller.can_see_personal_data() {
         return key.clone();
     }
     match parts_of(one) {
-        Some(parts) => parts.front.to_owned() + &caller.address(parts.address.unwrap_or_default()),
+        Some(parts) => parts.front.to_owned() + &caller.visible_address(parts.address.unwrap_or_default()),
         // Nobody knows where an address might be in it.
         None => masked(key),
     }
@@ -281,7 +281,7 @@ fn key_for(caller: &Caller, one: &LoggedDelivery) -> String {
 /// What was said about a delivery, as a caller may see it.
 pub(in crate::http::api) fn words_of(caller: &Caller, one: &LoggedDelivery, said: &str) -> String {
     let planned = parts_of(one).and_then(|parts| parts.address).unwrap_or_default();
-    caller.words(&caller.words(said, &one.address), planned)
+    caller.redact(&caller.redact(said, &one.address), planned)
 }
 
 /// The outcome of a try in the words that the contract has for it, and the word for why, if there is another.
@@ -309,8 +309,8 @@ fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> Sh
 fn shown_try(caller: &Caller, tried: &LoggedTry, words: &dyn Fn(&String) -> String) -> ShownTry {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
-        Ok(_) => caller.content(text.clone()),
-        Err(_) => caller.content(serde_json::Value::from(text.as_str()).to_string()),
+        Ok(_) => caller.visible_payload(text.clone()),
+        Err(_) => caller.visible_payload(serde_json::Value::from(text.as_str()).to_string()),
     };
     let (outcome, reason) = outcome_of(&tried.outcome);
     ShownTry {

@@ -82,5 +82,10 @@ fn editable(mut body: Map<String, Value>) -> Map<String, Value> {
 fn shown(caller: &Caller, address: &Address, kept: KeptPreferences) -> Shown {
     let address = normal(&address.0);
     let (updated_at, updated_by) = kept.written.unzip();
-    Shown { address: caller.address(&address), preferences: kept.document.to_json(), updated_at, updated_by }
+    Shown {
+        address: caller.visible_address(&address),
+        preferences: kept.document.to_json(),
+        updated_at,
+        updated_by,
+    }
 }

@@ -157,7 +157,7 @@ fn shown(caller: &Caller, one: Suppression) -> Shown {
     let (lifted_at, lifted_by) = one.lifted.unzip();
     Shown {
         id: one.id.to_string(),
-        address: caller.address(&one.address),
+        address: caller.visible_address(&one.address),
         channel: one.scope.channel.unwrap_or_else(|| ALL_CHANNELS.to_owned()),
         kind: one.scope.kind,
         reason: one.reason.word(),

@@ -112,7 +112,7 @@ pub(in crate::http::api) fn read_state(read: &mut Fields<'_, '_>) -> (Option<Str
 /// Viewers do not see what is known of people.
 fn shown(caller: &Caller, kept: KeptEntity, applied: Option<bool>) -> Shown {
     Shown {
-        state: kept.snapshot.state().filter(|_| caller.sees_people()).cloned(),
+        state: kept.snapshot.state().filter(|_| caller.can_see_personal_data()).cloned(),
         kind: kept.entity.kind,
         id: kept.entity.id,
         version: kept.version,

@@ -13,7 +13,7 @@ pub use trace::trace;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::delivery::communication_logs::{BOOKING, read_entity};
-use crate::http::api::selection::{Choice, told};
+use crate::http::api::selection::{BulkSelection, affected_ids};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
@@ -65,22 +65,22 @@ pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Ans
 pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
+    let selection = BulkSelection::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
     let mut which =
-        choice.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
+        selection.filter.map_or_else(ReplaySelection::default, |given| read_which(given, &mut problems));
     problems.into_result()?;
-    if let Some(ids) = &choice.ids {
+    if let Some(ids) = &selection.ids {
         let (numbers, public_ids) = named::split(ids);
         (which.ids, which.public_ids) = (Some(numbers), Some(public_ids));
     }
-    let mode = ReplayMode::of(choice.dry_run, ChangeAuthor::new(&caller.name, "replay"));
+    let mode = ReplayMode::of(selection.dry_run, ChangeAuthor::new(&caller.name, "replay"));
     let done = app.engine.replay_failed(caller.tenant, which, mode).await?;
     let ids = done.ids.iter().map(ToString::to_string);
     let ids: Vec<String> = ids.chain(done.instances.iter().map(ToString::to_string)).collect();
-    let mut said = told(&ids, if choice.dry_run { "wouldReplay" } else { "replayed" });
+    let mut said = affected_ids(&ids, if selection.dry_run { "wouldReplay" } else { "replayed" });
     said["sentAgain"] = done.again.into();
     said["stoppedByKey"] = done.stopped.into();
-    if choice.dry_run {
+    if selection.dry_run {
         let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
         said["moreItems"] = all.saturating_sub(done.told.len()).into();
         said["items"] = done.told.iter().map(would_be).collect();

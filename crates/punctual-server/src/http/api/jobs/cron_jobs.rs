@@ -227,7 +227,7 @@ fn show_job(caller: &Caller, state: JobState) -> Shown {
         topic: job.topic,
         cron: job.cron,
         time_zone: job.time_zone,
-        payload: caller.content(job.payload),
+        payload: caller.visible_payload(job.payload),
         enabled: job.enabled,
         misfire: job.misfire.word(),
         overlap: job.overlap.word(),
@@ -248,8 +248,8 @@ fn show_run(caller: &Caller, run: Run) -> ShownRun {
         status: run.status.word(),
         attempts: run.attempts,
         claimed_by: run.claimed_by,
-        output: run.output.and_then(|output| caller.content(output)),
-        last_error: run.last_error.and_then(|error| caller.free_text(error)),
+        output: run.output.and_then(|output| caller.visible_payload(output)),
+        last_error: run.last_error.and_then(|error| caller.visible_text(error)),
         message_id: run.message.map(|id| id.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
-use crate::http::api::selection::{Choice, told};
+use crate::http::api::selection::{BulkSelection, affected_ids};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
@@ -112,7 +112,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, true).await?;
     app.engine.wake();
-    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+    Ok(Json(affected_ids(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
 }
 
 /// `POST /api/dead-letters/purge`
@@ -123,7 +123,7 @@ pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answ
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, false).await?;
     app.engine.wake();
-    Ok(Json(told(&ids, if dry_run { "wouldPurge" } else { "purged" })))
+    Ok(Json(affected_ids(&ids, if dry_run { "wouldPurge" } else { "purged" })))
 }
 
 /// Each transaction moves a bounded number; this goes on until all are moved. It goes
@@ -155,10 +155,10 @@ async fn all(
 fn read_which(input: &Input) -> Answer<(Which, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a dead letter", &mut problems);
-    let ids = choice.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
+    let selection = BulkSelection::read(&body, "a dead letter", &mut problems);
+    let ids = selection.ids.map(|ids| ids.into_iter().map(DeadLetterId).collect());
     let mut which = Which { ids, ..Which::default() };
-    if let Some(filter) = choice.filter {
+    if let Some(filter) = selection.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
         read.only(&["topic", "subscription"]);
         let (topic, subscription) = (read.text("topic"), read.text("subscription"));
@@ -166,7 +166,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
         which.check("filter.", &mut problems);
     }
     problems.into_result()?;
-    Ok((which, choice.dry_run))
+    Ok((which, selection.dry_run))
 }
 
 /// Viewers see neither payload nor headers nor errors.
@@ -180,16 +180,16 @@ fn shown(caller: &Caller, letter: DeadLetter) -> Shown {
         kind: message.kind,
         key: message.key,
         correlation_id: message.correlation_id,
-        payload: caller.content(message.payload),
-        headers: message.headers.and_then(|headers| caller.content(headers)),
+        payload: caller.visible_payload(message.payload),
+        headers: message.headers.and_then(|headers| caller.visible_payload(headers)),
         attempts: letter.attempts.into_iter().map(|attempt| tried(caller, attempt)).collect(),
-        error: caller.free_text(letter.error),
+        error: caller.visible_text(letter.error),
         died_at: letter.died_at,
     }
 }
 
 fn tried(caller: &Caller, a: Attempt) -> Tried {
-    let error = caller.free_text(a.error);
+    let error = caller.visible_text(a.error);
     Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
 }
 

@@ -3,7 +3,7 @@
 use super::work::lease;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::selection::{Choice, told};
+use crate::http::api::selection::{BulkSelection, affected_ids};
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
@@ -180,16 +180,16 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
             break;
         }
     }
-    Ok(Json(told(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+    Ok(Json(affected_ids(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
 }
 
 fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = Choice::read(&body, "a message in the inbox", &mut problems);
-    let ids = choice.ids.map(|ids| ids.into_iter().map(InboxId).collect());
+    let selection = BulkSelection::read(&body, "a message in the inbox", &mut problems);
+    let ids = selection.ids.map(|ids| ids.into_iter().map(InboxId).collect());
     let mut which = InboxFilter { ids, ..InboxFilter::default() };
-    if let Some(filter) = choice.filter {
+    if let Some(filter) = selection.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
         read.only(&["source"]);
         which.source = read.text("source");
@@ -198,7 +198,7 @@ fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
         }
     }
     problems.into_result()?;
-    Ok((which, choice.dry_run))
+    Ok((which, selection.dry_run))
 }
 
 const fn word(status: Status) -> &'static str {
@@ -222,6 +222,6 @@ fn shown(caller: &Caller, row: Received) -> Shown {
         last_seen: row.last_seen,
         lease_until: row.lease_until,
         finished_at: row.finished_at,
-        error: row.error.and_then(|error| caller.free_text(error)),
+        error: row.error.and_then(|error| caller.visible_text(error)),
     }
 }

@@ -133,7 +133,7 @@ async fn claim_waiting(
         tokio::select! {
             () = waiting.woken() => {}
             () = tokio::time::sleep(left) => {}
-            () = hangup.heard() => return Ok(ClaimedBatch::default()),
+            () = hangup.wait() => return Ok(ClaimedBatch::default()),
             () = app.settings.stopping.begun() => return Ok(ClaimedBatch::default()),
         }
     }

@@ -124,7 +124,7 @@ async fn show_entries(app: &App, caller: &Caller, entries: &[Entry]) -> Answer<V
         let address = entry.recipient.as_ref().map_or("", |to| to.address.as_str());
         shown.delivery_log = logs.remove(&entry.id).unwrap_or_default();
         for line in &mut shown.delivery_log {
-            line.error = line.error.take().map(|said| caller.words(&said, address));
+            line.error = line.error.take().map(|said| caller.redact(&said, address));
         }
         shown.dispatches = dispatches.remove(&entry.id).unwrap_or_default();
         Some(shown)
@@ -179,7 +179,7 @@ async fn dispatches(
             status: one.status.word(),
             attempts: one.attempts,
             message_id: Some(of.message.to_string()),
-            error: one.error.and_then(|error| caller.free_text(error)),
+            error: one.error.and_then(|error| caller.visible_text(error)),
         });
         (entry, known.chain(of.unknown.into_iter().map(unknown)).collect())
     });
@@ -202,10 +202,10 @@ fn show_entry(caller: &Caller, entry: &Entry) -> Option<Shown> {
         trigger_id: of.trigger_id.to_owned(),
         status: entry.state.status.word(),
         channel: of.channel.to_owned(),
-        recipient_address: caller.address(of.address),
+        recipient_address: caller.visible_address(of.address),
         recipient_locale: of.locale.map(str::to_owned),
         customer_ref: of.customer_ref.map(str::to_owned),
-        metadata: caller.content(of.payload.to_owned()),
+        metadata: caller.visible_payload(of.payload.to_owned()),
         triggered_at: entry.state.triggered_at,
         triggered_by: entry.triggered_by.clone(),
         next_send_at: entry.state.next_send_at,

@@ -8,7 +8,7 @@ use crate::http::error::{Answer, Failure};
 use crate::http::input;
 use crate::http::input::Fields;
 use crate::http::public::survey::BODY_BYTES_MAX;
-use crate::http::public::visitor::Visitor;
+use crate::http::public::visitor::SurveyVisitor;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -54,7 +54,7 @@ pub struct Completed {
 ///
 /// # Errors
 /// 404 for a link that nobody has.
-pub async fn show(State(app): State<App>, visitor: Visitor) -> Answer<Json<VisitShown>> {
+pub async fn show(State(app): State<App>, visitor: SurveyVisitor) -> Answer<Json<VisitShown>> {
     let (_, visit) = find(&app, visitor).await?;
     let locale = visit.survey.locale_for(visit.locale.as_deref()).to_owned();
     let open = !visit.status.is_terminal();
@@ -114,7 +114,7 @@ fn bounds(kind: &Kind) -> (Value, Value) {
 ///
 /// # Errors
 /// 404 for a link that nobody has.
-pub async fn opened(State(app): State<App>, visitor: Visitor) -> Answer<StatusCode> {
+pub async fn opened(State(app): State<App>, visitor: SurveyVisitor) -> Answer<StatusCode> {
     let link = visitor.link.ok_or_else(unknown)?;
     if app.engine.record_opened(link).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
@@ -124,7 +124,7 @@ pub async fn opened(State(app): State<App>, visitor: Visitor) -> Answer<StatusCo
 /// # Errors
 /// 404 for a link that nobody has, 409 if it was answered before, 410 if it is over, 422 for answers that
 /// are wrong.
-pub async fn respond(State(app): State<App>, visitor: Visitor, body: Body) -> Answer<Json<Completed>> {
+pub async fn respond(State(app): State<App>, visitor: SurveyVisitor, body: Body) -> Answer<Json<Completed>> {
     let link = visitor.link.ok_or_else(unknown)?;
     let handed_in = input::read_within(body, BODY_BYTES_MAX).await.and_then(|bytes| read(&bytes));
     let (answers, meta) = match handed_in {
@@ -183,7 +183,7 @@ fn read(body: &Bytes) -> Answer<HandedIn> {
     Ok((answers, agent.map(|agent| json!({"agentId": agent}))))
 }
 
-async fn find(app: &App, visitor: Visitor) -> Answer<(PublicId, Visit)> {
+async fn find(app: &App, visitor: SurveyVisitor) -> Answer<(PublicId, Visit)> {
     let link = visitor.link.ok_or_else(unknown)?;
     let visit = app.engine.visit(link).await?.ok_or_else(unknown)?;
     Ok((link, visit))

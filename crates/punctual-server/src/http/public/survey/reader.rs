@@ -14,7 +14,7 @@ const LANGUAGES_MAX: usize = 20;
 
 /// What a reader asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reader {
+pub struct ReaderPreferences {
     /// The step, from 0.
     pub step: Option<usize>,
     /// Whether they have just handed their answers in.
@@ -25,7 +25,7 @@ pub struct Reader {
     languages: Vec<String>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Reader {
+impl<S: Send + Sync> FromRequestParts<S> for ReaderPreferences {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Reader {
     }
 }
 
-impl Reader {
+impl ReaderPreferences {
     fn of(query: &str, headers: &HeaderMap) -> Self {
         let mut reader = Self { languages: languages(headers), ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -63,12 +63,12 @@ impl Reader {
     }
 
     /// The locale for a page without a survey whose reader is known: what they chose here, else their own.
-    pub fn spoken<'a>(&'a self, recipient: Option<&'a str>) -> &'a str {
-        self.lang.as_deref().or(recipient).unwrap_or_else(|| self.wanted())
+    pub fn locale_for<'a>(&'a self, recipient: Option<&'a str>) -> &'a str {
+        self.lang.as_deref().or(recipient).unwrap_or_else(|| self.preferred_locale())
     }
 
     /// The locale for a page without a survey.
-    pub fn wanted(&self) -> &str {
+    pub fn preferred_locale(&self) -> &str {
         let browser = self.languages.first().map(String::as_str);
         self.lang.as_deref().or(browser).unwrap_or("en")
     }
@@ -111,8 +111,8 @@ mod tests {
     use punctual::Problems;
     use serde_json::json;
 
-    fn reader(query: &str, languages: &str) -> Reader {
-        Reader::of(query, &HeaderMap::from_iter([(ACCEPT_LANGUAGE, languages.parse().unwrap())]))
+    fn reader(query: &str, languages: &str) -> ReaderPreferences {
+        ReaderPreferences::of(query, &HeaderMap::from_iter([(ACCEPT_LANGUAGE, languages.parse().unwrap())]))
     }
 
     fn survey() -> Survey {

@@ -9,16 +9,16 @@ const SCRIPT: &str = include_str!("script.js");
 /// Characters of the digest in a path.
 const HASH_CHARS: usize = 12;
 
-static FILES: LazyLock<[File; 2]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[PageAsset; 2]> = LazyLock::new(|| {
     [
-        File::new("css", "text/css; charset=utf-8", STYLE),
-        File::new("js", "text/javascript; charset=utf-8", SCRIPT),
+        PageAsset::new("css", "text/css; charset=utf-8", STYLE),
+        PageAsset::new("js", "text/javascript; charset=utf-8", SCRIPT),
     ]
 });
 
 /// A file of the page.
 #[derive(Debug)]
-pub struct File {
+pub struct PageAsset {
     /// Its name below `/s/assets/`.
     pub name: String,
     /// Its media type.
@@ -27,7 +27,7 @@ pub struct File {
     pub text: &'static str,
 }
 
-impl File {
+impl PageAsset {
     fn new(ending: &str, media_type: &'static str, text: &'static str) -> Self {
         let digest = digest::of([text.as_bytes()]);
         let hash = digest.get(..HASH_CHARS).unwrap_or(&digest);
@@ -36,16 +36,16 @@ impl File {
 
     /// The file of a name.
     pub fn find(name: &str) -> Option<&'static Self> {
-        FILES.iter().find(|file| file.name == name)
+        ASSETS.iter().find(|file| file.name == name)
     }
 
     /// The style.
     pub fn style() -> &'static Self {
-        &FILES[0]
+        &ASSETS[0]
     }
 
     /// The script.
     pub fn script() -> &'static Self {
-        &FILES[1]
+        &ASSETS[1]
     }
 }

@@ -20,9 +20,9 @@ const FIELDS_MAX: usize = 10_000;
 
 /// A form that came in.
 #[derive(Debug)]
-pub struct Form(Vec<(String, String)>);
+pub struct AnswerForm(Vec<(String, String)>);
 
-impl Form {
+impl AnswerForm {
     /// Reads a body. Any bytes are some form: what is not UTF-8 is replaced.
     pub fn read(body: &[u8]) -> Self {
         Self(form_urlencoded::parse(body).take(FIELDS_MAX).map(|(k, v)| (k.into(), v.into())).collect())
@@ -93,11 +93,11 @@ mod tests {
         for (body, want) in table {
             let mut answers =
                 json!({"rate": 1, "why": ["price"], "name": "old"}).as_object().unwrap().clone();
-            Form::read(body.as_bytes()).answer(&all, &mut answers);
+            AnswerForm::read(body.as_bytes()).answer(&all, &mut answers);
             assert_eq!(Value::from(answers), want, "{body}");
         }
-        assert_eq!(Form::read(b".go=back").go(), BACK);
-        assert_eq!(Form::read(b"").go(), "");
+        assert_eq!(AnswerForm::read(b".go=back").go(), BACK);
+        assert_eq!(AnswerForm::read(b"").go(), "");
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let survey = sample::every_type("en");
         let mut answers = json!({"rate": 1, "name": "old"}).as_object().unwrap().clone();
         let step: Vec<&Question> = survey.question("name").into_iter().collect();
-        Form::read(b"rate=5&name=new").answer(&step, &mut answers);
+        AnswerForm::read(b"rate=5&name=new").answer(&step, &mut answers);
         assert_eq!(Value::from(answers), json!({"rate": 1, "name": "new"}));
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let all: Vec<&Question> = survey.questions.iter().collect();
         let body = format!("story={}&{}", "ع".repeat(50_000), "why=price&".repeat(5_000));
         let mut answers = Map::new();
-        Form::read(body.as_bytes()).answer(&all, &mut answers);
+        AnswerForm::read(body.as_bytes()).answer(&all, &mut answers);
         assert_eq!(answers["story"].as_str().unwrap().chars().count(), LONG_ANSWER_CHARS_MAX + 1);
         assert_eq!(answers["why"].as_array().unwrap().len(), OPTIONS_MAX + 1);
     }

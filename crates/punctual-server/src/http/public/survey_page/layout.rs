@@ -1,6 +1,6 @@
 //! The layout of every public page: the document, its direction, its title, the choice of languages.
 
-use super::assets::File;
+use super::assets::PageAsset;
 use super::texts::{PageTexts, name_of};
 use crate::http::html::page_text;
 use maud::{DOCTYPE, Markup, Render, html};
@@ -87,9 +87,9 @@ pub fn document(language: PageLanguage<'_>, assets: PageAssets, title: impl Rend
                 meta name="format-detection" content="telephone=no";
                 title { (title) }
                 link rel="icon" href="data:,";
-                link rel="stylesheet" href={ (assets.folder) (File::style().name) };
+                link rel="stylesheet" href={ (assets.folder) (PageAsset::style().name) };
                 @if assets.script {
-                    script src={ (assets.folder) (File::script().name) } defer {}
+                    script src={ (assets.folder) (PageAsset::script().name) } defer {}
                 }
             }
             body { div class="sheet" { (body) } }

@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 /// The steps of a survey for somebody who has answered this so far.
 #[derive(Debug)]
-pub struct Steps<'s> {
+pub struct SurveySteps<'s> {
     survey: &'s Survey,
     all: Vec<Vec<&'s Question>>,
 }
 
-impl<'s> Steps<'s> {
+impl<'s> SurveySteps<'s> {
     /// All steps of the path that these answers take.
     pub fn of(survey: &'s Survey, answers: &Map<String, Value>) -> Self {
         let mut steps: Vec<Vec<&Question>> = Vec::new();
@@ -88,7 +88,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    fn ids(steps: &Steps<'_>) -> Vec<String> {
+    fn ids(steps: &SurveySteps<'_>) -> Vec<String> {
         let join = |step: &Vec<&Question>| step.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" ");
         steps.all.iter().map(join).collect()
     }
@@ -104,10 +104,10 @@ mod tests {
             (json!({"bad": "Yes", "story": "x"}), vec!["rate bad", "story", "call name"]),
         ];
         for (answers, want) in table {
-            assert_eq!(ids(&Steps::of(&survey, &map(answers.clone()))), want, "{answers}");
+            assert_eq!(ids(&SurveySteps::of(&survey, &map(answers.clone()))), want, "{answers}");
         }
         let none = Map::new();
-        let steps = Steps::of(&survey, &none);
+        let steps = SurveySteps::of(&survey, &none);
         assert!(steps.get(9).is_empty());
         assert!(steps.may_go_on(0) && !steps.may_go_on(1), "a complaint would be asked about");
     }
@@ -128,7 +128,7 @@ mod tests {
         for (answers, wanted, want) in table {
             let given = map(answers.clone());
             let wrong = survey.accept(&given).map_or_else(|refused| refused.0, |_| Vec::new());
-            let steps = Steps::of(&survey, &given);
+            let steps = SurveySteps::of(&survey, &given);
             assert_eq!(steps.place(wanted, &given, &wrong), want, "{answers} {wanted:?}");
         }
     }

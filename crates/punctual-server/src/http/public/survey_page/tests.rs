@@ -15,7 +15,7 @@ fn map(value: Value) -> Map<String, Value> {
 /// The page of a step with these answers; `tell` whether it says what is wrong with them.
 fn page(survey: &Survey, locale: &str, answers: &Value, at: usize, tell: bool) -> String {
     let answers = map(answers.clone());
-    let steps = Steps::of(survey, &answers);
+    let steps = SurveySteps::of(survey, &answers);
     let wrong = survey.accept(&answers).err().filter(|_| tell).map_or_else(Vec::new, |Refused(wrong)| wrong);
     render_step(&SurveyStep {
         public_id: id(),
@@ -147,7 +147,7 @@ fn trg_19_steps_lead_on_and_back() {
     assert!(second.find(">Next<") < second.find(">Back<"), "Enter goes on, not back\n{second}");
     let answers = Map::new();
     let both = sample::every_type("en");
-    let steps = Steps::of(&both, &answers);
+    let steps = SurveySteps::of(&both, &answers);
     let chosen = SurveyStep {
         public_id: id(),
         survey: &both,
@@ -251,9 +251,9 @@ fn ends_say_what_there_is_to_say() {
 #[test]
 fn the_page_names_files_that_are_there() {
     let page = render_closing_page(ClosingPage::Unknown, None, "en");
-    for file in [File::style(), File::script()] {
+    for file in [PageAsset::style(), PageAsset::script()] {
         has(&page, &[&format!("\"assets/{}\"", file.name)]);
-        assert_eq!(File::find(&file.name).map(|found| found.text), Some(file.text));
+        assert_eq!(PageAsset::find(&file.name).map(|found| found.text), Some(file.text));
     }
-    assert!(File::find("survey-0.css").is_none() && File::find("../style.css").is_none());
+    assert!(PageAsset::find("survey-0.css").is_none() && PageAsset::find("../style.css").is_none());
 }

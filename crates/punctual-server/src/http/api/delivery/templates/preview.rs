@@ -72,10 +72,10 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
         event_kind: None,
         entity: None,
         locale: read.text("locale"),
-        open: caller.sees_people(),
+        open: caller.can_see_personal_data(),
     };
     let event = read.id_text("eventId");
-    if event.is_some() && !caller.sees_people() {
+    if event.is_some() && !caller.can_see_personal_data() {
         return Err(Failure::forbidden(NO_EVENT));
     }
     if event.is_some() && read.value("payload").is_some() {

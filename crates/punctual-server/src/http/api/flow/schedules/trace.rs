@@ -116,7 +116,7 @@ fn beginning(entry: &Entry) -> String {
 
 fn of_delivery(caller: &Caller, one: &LoggedDelivery) -> Vec<Line> {
     let name = format!("delivery {} (send {}) by {}", one.id, one.send, one.channel);
-    let to = caller.address(&one.address);
+    let to = caller.visible_address(&one.address);
     let planned = match (one.status, one.tries.is_empty() && one.skipped.is_none()) {
         (DeliveryStatus::Skipped, true) => {
             format!("{name} was skipped: {}", one.error.as_deref().unwrap_or("no reason was recorded"))

@@ -34,7 +34,7 @@ impl From<Comment> for ShownComment {
 impl ShownComment {
     /// Hides the text from viewers.
     pub(super) fn seen_by(self, caller: &Caller) -> Self {
-        Self { text: self.text.and_then(|text| caller.free_text(text)), ..self }
+        Self { text: self.text.and_then(|text| caller.visible_text(text)), ..self }
     }
 }
 

@@ -33,13 +33,13 @@ pub async fn explain(State(app): State<App>, caller: Caller, input: Input) -> An
     let body = input.object()?;
     if !body.contains_key("event") && !body.contains_key("eventId") {
         let ingest = read_ingest(&input)?;
-        let items = match caller.sees_people() {
+        let items = match caller.can_see_personal_data() {
             true => app.engine.explain(caller.tenant, &ingest).await?,
             false => app.engine.explain_without_states(caller.tenant, &ingest).await?,
         };
         return Ok(Json(Explanations { items }));
     }
-    if !caller.sees_people() {
+    if !caller.can_see_personal_data() {
         return Err(Failure::forbidden(NOT_FOR_VIEWERS));
     }
     let event = read_event(&input, &caller.name)?;
