@@ -2,6 +2,7 @@
 //! renders.
 
 mod redaction;
+pub mod requests;
 pub(super) mod selection;
 
 pub mod access {

@@ -2,11 +2,13 @@
 //!
 //! Not promised to a client: the words of the database. Those go to the log, once, here.
 
+use super::openapi::values::ProblemAt;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use punctual::base::storage_fault::StorageFault;
 use punctual::{Error, Problem, Problems};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The media type of every error.
@@ -29,14 +31,20 @@ pub struct Failure {
 /// What handlers answer.
 pub type Answer<T> = Result<T, Failure>;
 
-/// The body of a problem.
-#[derive(Serialize)]
-struct Body<'a> {
+/// RFC 9457.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Body<'a> {
     r#type: String,
     title: &'a str,
+    #[schemars(range(min = 400, max = 599))]
     status: u16,
     detail: &'a str,
+    #[schemars(with = "Vec<ProblemAt>", length(max = 100))]
     errors: &'a [Problem],
+    /// Where errors has only the first 100: how many were found, which is at least 101. Reading may end
+    /// before the last one is found, and 1000 are counted at most.
+    #[schemars(with = "usize")]
     #[serde(rename = "errorCount", skip_serializing_if = "Option::is_none")]
     error_count: Option<usize>,
 }

@@ -3,6 +3,7 @@
 //! 400 is for what is not JSON, 413 for what is too large; wrong types and values are 422,
 //! all of them at once, each with its path.
 
+use super::api::requests::fields_of;
 use super::body_limit::{BodyLimit, ValueCounter};
 use super::body_room::{BodyRoom, SMALL_BYTES_MAX, TakenRoom, chew};
 use super::error::Failure;
@@ -16,6 +17,7 @@ use punctual::base::duration;
 use punctual::base::name::check_name;
 use punctual::base::nearest::hint;
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use std::future::poll_fn;
 use std::ops::RangeInclusive;
@@ -358,6 +360,11 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Names that are there and should not be.
     pub fn unknown(&self, known: &[&str]) -> Vec<String> {
         self.map.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect()
+    }
+
+    /// Notes every field that the type of the body lacks.
+    pub fn only_of<T: JsonSchema + 'static>(&mut self) {
+        self.only(fields_of::<T>());
     }
 
     /// Notes every field that nobody knows: it may be a slip in one that matters.

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use punctual::Problems;
 use punctual::base::limits;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,8 +18,9 @@ const FETCHED_MAX: usize = 64;
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A list, or the part of it that was asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline, rename = "{T}[]")]
 pub struct List<T> {
     /// The items.
     pub items: Vec<T>,

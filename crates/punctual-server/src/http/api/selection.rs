@@ -2,6 +2,8 @@
 
 use crate::http::input::Fields;
 use punctual::Problems;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
@@ -59,8 +61,45 @@ fn read_ids<I>(
     read
 }
 
-/// Returns the answer: the count under the verb, and the ids.
-pub(super) fn affected_ids<Id: Display>(ids: &[Id], verb: &str) -> Value {
-    let list: Value = ids.iter().map(ToString::to_string).collect();
-    Value::Object(Map::from_iter([(verb.to_owned(), ids.len().into()), ("ids".to_owned(), list)]))
+/// The count stands under the word for what was done.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Moved")]
+pub struct MovedItems {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    replayed: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_replay: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    purged: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_purge: Option<usize>,
+    ids: Vec<String>,
+}
+
+impl MovedItems {
+    /// The answer to a replay.
+    pub(super) fn replayed<Id: Display>(ids: &[Id], dry_run: bool) -> Self {
+        let (replayed, would_replay) = count(ids, dry_run);
+        Self { replayed, would_replay, ids: texts(ids), ..Self::default() }
+    }
+
+    /// The answer to a purge.
+    pub(super) fn purged<Id: Display>(ids: &[Id], dry_run: bool) -> Self {
+        let (purged, would_purge) = count(ids, dry_run);
+        Self { purged, would_purge, ids: texts(ids), ..Self::default() }
+    }
+}
+
+/// The count of what was done, or of what would be.
+pub(super) fn count<T>(of: &[T], dry_run: bool) -> (Option<usize>, Option<usize>) {
+    if dry_run { (None, Some(of.len())) } else { (Some(of.len()), None) }
+}
+
+fn texts<Id: Display>(ids: &[Id]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
 }

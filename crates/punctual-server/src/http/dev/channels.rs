@@ -4,13 +4,17 @@ use super::sandbox;
 use crate::app::App;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
+use crate::http::openapi::documents::ScriptFields;
+use crate::http::openapi::values;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use punctual::Problems;
 use punctual::delivery::rules::channel::check_key;
 use punctual::delivery::rules::script::Script;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The `{key}` of a path.
@@ -35,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ChannelKey {
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's.
-pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<Value>> {
+pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<ChannelScript>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -47,7 +51,7 @@ pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<Value>
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's, 422 with every problem.
-pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> Answer<Json<Value>> {
+pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> Answer<Json<ChannelScript>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -64,8 +68,16 @@ fn not_here(key: &ChannelKey) -> Failure {
 }
 
 /// What is left of a script, with its channel.
-fn left(key: &ChannelKey, script: &Script) -> Value {
-    let mut said = script.to_json();
-    said.insert("key".to_owned(), json!(key.0));
-    Value::Object(said)
+fn left(key: &ChannelKey, script: &Script) -> ChannelScript {
+    ChannelScript { key: key.0.clone(), left: script.to_json() }
+}
+
+/// What is left of a script, with its channel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ChannelScript {
+    #[schemars(with = "values::ChannelKey")]
+    key: String,
+    #[serde(flatten)]
+    #[schemars(with = "ScriptFields")]
+    left: Map<String, Value>,
 }

@@ -1,12 +1,16 @@
 //! Time travel. Time moves by these routes only, and everything due on the way is done.
 
 use crate::app::App;
+use crate::http::api::requests::{Tick, Travel};
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::ManualClock;
 use axum::Json;
 use axum::extract::State;
 use punctual::engine::Ticked;
 use punctual::{ClockMode, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -14,11 +18,31 @@ use std::time::Duration;
 const BATCH_SIZE_MAX: u64 = 1_000;
 
 /// What the clock says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Clock")]
 pub struct Now {
+    #[schemars(with = "DateTime")]
     now: Timestamp,
+    #[schemars(with = "ManualClock")]
     clock: &'static str,
+}
+
+/// What a tick did.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ticked")]
+pub struct TickCounts {
+    sent: usize,
+    failed: usize,
+    expired: usize,
+    dispatched: usize,
+}
+
+impl From<Ticked> for TickCounts {
+    fn from(ticked: Ticked) -> Self {
+        let Ticked { sent, failed, expired, dispatched } = ticked;
+        Self { sent, failed, expired, dispatched }
+    }
 }
 
 /// Where to move the clock.
@@ -80,16 +104,16 @@ pub async fn step(app: &App) -> Answer<Ticked> {
 ///
 /// # Errors
 /// 422 for a wrong batch size.
-pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<Ticked>> {
+pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCounts>> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["batchSize"]);
+    read.only_of::<Tick>();
     let batch = read.whole("batchSize", 1..=BATCH_SIZE_MAX).unwrap_or(BATCH_SIZE_MAX);
     problems.into_result()?;
     let ticked = app.engine.tick(usize::try_from(batch).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
-    Ok(Json(ticked))
+    Ok(Json(ticked.into()))
 }
 
 fn manual(app: &App) -> Answer<()> {
@@ -118,7 +142,7 @@ fn read_way(input: &Input) -> Answer<(Way, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["advance", "set", "run"]);
+    read.only_of::<Travel>();
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
         (true, false) => read.duration("advance").map(Way::Advance),

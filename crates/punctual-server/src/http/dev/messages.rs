@@ -4,46 +4,59 @@ use super::sandbox;
 use crate::app::App;
 use crate::auth::{Caller, TENANT};
 use crate::http::error::{Answer, Failure};
+use crate::http::openapi::values::{ChannelKey, DateTime};
+use crate::http::openapi::words::SandboxOutcome;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use punctual::delivery::run::sandbox::{Received, Wanted};
 use punctual::{Error, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// The inbox, or the part of it that was asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SandboxInbox")]
 pub struct Inbox {
     #[serde(flatten)]
     list: List<Shown>,
     /// How many there are in all parts.
     total: usize,
-    /// How many had to go for newer ones.
+    /// How many had to go for newer ones since everything was cleared.
     dropped: u64,
 }
 
 /// A letter as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SandboxMessage")]
 pub struct Shown {
     #[serde(skip)]
     number: u64,
+    /// What the sender was told, unless it timed out.
     message_id: String,
     tenant_id: i64,
+    #[schemars(with = "ChannelKey")]
     channel: String,
+    /// The address as it was given.
     to: String,
     subject: Option<String>,
     body: String,
     html: Option<String>,
     locale: String,
+    /// 1 is the invitation, 2 the first reminder.
+    #[schemars(range(min = 1))]
     attempt: u32,
     idempotency_key: String,
+    #[schemars(with = "DateTime")]
     sent_at: Timestamp,
     public_id: Option<String>,
     survey_url: Option<String>,
+    /// What the sender was told; a timeout is delivered all the same.
+    #[schemars(with = "SandboxOutcome")]
     outcome: &'static str,
+    /// The messageId of the first message under the same idempotencyKey, if this is not it.
     duplicate_of: Option<String>,
 }
 
@@ -69,6 +82,13 @@ pub async fn list(
     }))
 }
 
+/// How many messages were forgotten.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Deleted")]
+pub struct DeletedMessages {
+    deleted: usize,
+}
+
 /// `DELETE /dev/messages`
 ///
 /// # Errors
@@ -78,9 +98,9 @@ pub async fn clear(
     caller: Caller,
     headers: HeaderMap,
     page: Page,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<DeletedMessages>> {
     let deleted = sandbox(&app)?.clear(&wanted(&caller, &headers, &page));
-    Ok(Json(json!({ "deleted": deleted })))
+    Ok(Json(DeletedMessages { deleted }))
 }
 
 /// Like the clock, the sandbox is one for all tenants; a header that names one is a filter.

@@ -3,9 +3,12 @@
 mod outlook;
 
 use crate::app::App;
+use crate::http::api::requests::OutboxSelectionFilter;
 use crate::http::api::selection::BulkSelection;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::{DateTime, EntityName};
+use crate::http::openapi::words;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -16,52 +19,66 @@ use punctual::operate::store::outbox::failed::Failed;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::queue::store::dead_letters::Which;
 use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A message as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "OutboxMessage")]
 pub struct Shown {
     id: String,
     tenant_id: i64,
     topic: String,
     kind: String,
     key: Option<String>,
+    #[schemars(with = "Option<EntityName>")]
     entity: Option<Entity>,
+    #[schemars(with = "words::OutboxStatus")]
     status: &'static str,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    /// When it was done or died; null if that is long ago.
+    #[schemars(with = "Option<DateTime>")]
     processed_at: Option<Timestamp>,
+    /// By all consumers together.
     attempts: u32,
     last_error: Option<String>,
     correlation_id: Option<String>,
 }
 
 /// What a replay did, or would do.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "OutboxReplayed")]
 pub struct Replayed {
     /// How many consumers get something again.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     replayed: Option<usize>,
     /// How many would.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     would_replay: Option<usize>,
     /// The messages.
     ids: Vec<String>,
-    /// What goes to whom again; in a dry run only.
+    /// In a dry run: what goes to whom again, up to 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Again>")]
     items: Option<Vec<Again>>,
-    /// How many more there are than items.
+    /// In a dry run: how many more there are than items.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     more_items: Option<usize>,
     /// What does not, and why.
     skipped: Vec<Skipped>,
 }
 
 /// A message that a consumer would get again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Again {
     id: String,
     tenant_id: i64,
@@ -73,11 +90,13 @@ pub struct Again {
     last_error: String,
     /// What would become of it, if it is for people.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Outlook")]
     messages: Option<Outlook>,
 }
 
 /// A message that is not replayed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Skipped {
     id: String,
     reason: &'static str,
@@ -126,7 +145,7 @@ pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replaye
     let mut filter = OutboxFilter::default();
     if let Some(given) = selection.filter {
         let mut read = Fields::new(given, "filter", &mut problems);
-        read.only(&["status", "topic", "kind", "from", "to", "tenantId"]);
+        read.only_of::<OutboxSelectionFilter>();
         if read.text("status").is_some_and(|word| word != OutboxStatus::Failed.word()) {
             read.wrong("status", "must be Failed: nothing else is replayed");
         }

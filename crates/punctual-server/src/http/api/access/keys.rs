@@ -3,34 +3,44 @@
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
+use crate::http::api::requests::NewKey;
 use crate::http::error::{Answer, Failure};
 use crate::http::idempotency::StoredBody;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words;
 use crate::http::pagination::{List, Page};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use punctual::access::store::keys::{ApiKey, RevokeOutcome, Role};
 use punctual::{KeyId, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A key as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Key")]
 pub struct Shown {
     id: String,
     name: String,
+    #[schemars(with = "words::Role")]
     role: &'static str,
     prefix: String,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    #[schemars(with = "Option<DateTime>")]
     expires_at: Option<Timestamp>,
 }
 
 /// A new key with its secret.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "NewKeyShown")]
 pub struct Made {
     #[serde(flatten)]
     shown: Shown,
+    /// The secret, shown once: null when the answer is repeated for an Idempotency-Key.
     key: Option<String>,
 }
 
@@ -61,7 +71,7 @@ fn read_key(input: &Input) -> Answer<(String, Role, Option<Timestamp>)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["name", "role", "expiresAt"]);
+    read.only_of::<NewKey>();
     let (name, word) = (read.need_name("name"), read.need_text("role"));
     let expires_at = read.time("expiresAt");
     let role = Role::from_word(&word);

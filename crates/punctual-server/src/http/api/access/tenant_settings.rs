@@ -2,22 +2,28 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::NewTenantSettings;
 use crate::http::error::Answer;
 use crate::http::input::Input;
+use crate::http::openapi::values::DateTime;
 use axum::Json;
 use axum::extract::State;
 use punctual::delivery::rules::consent::Settings;
 use punctual::delivery::store::consent::KeptSettings;
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Settings as they are shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TenantSettings")]
 pub struct Shown {
     #[serde(flatten)]
+    #[schemars(with = "NewTenantSettings")]
     settings: Map<String, Value>,
+    #[schemars(with = "Option<DateTime>")]
     updated_at: Option<Timestamp>,
     updated_by: Option<String>,
 }

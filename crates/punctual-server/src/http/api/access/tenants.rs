@@ -1,28 +1,33 @@
 //! Tenants.
 
 use crate::app::App;
+use crate::http::api::requests;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The longest language tag, in characters.
 const LOCALE_CHARS_MAX: usize = 35;
 
 /// A tenant as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Tenant")]
 pub struct Shown {
     id: i64,
     slug: String,
     name: String,
     time_zone: String,
     default_locale: String,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
 }
 
@@ -34,7 +39,7 @@ pub async fn create(State(app): State<App>, input: Input) -> Answer<(StatusCode,
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["slug", "name", "timeZone", "defaultLocale"]);
+    read.only_of::<requests::NewTenant>();
     let new = NewTenant {
         slug: read.need_text("slug"),
         name: read.need_text("name"),

@@ -4,6 +4,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
 use crate::http::error::Answer;
+use crate::http::openapi::values::{DateTime, PublicIdText};
+use crate::http::openapi::words;
+use crate::http::openapi::words::{CommunicationStatus, ReceiptStatus, TryOutcome, TryReason};
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -15,6 +18,7 @@ use punctual::flow::rules::entry::EntryKind;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::notification::rules::notification::key;
 use punctual::{DeliveryId, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -32,69 +36,99 @@ pub(in crate::http::api) const BY_PERSON: &str = "user:";
 const BY_EVENT: &str = "event";
 
 /// A delivery as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Communication")]
 pub struct Shown {
     id: String,
+    /// The channel as its template names it, which is how the idempotency key has it; if it went by another
+    /// one, that one's kind.
     channel: String,
     event_type: String,
+    /// Masked for viewers; empty if nobody could be reached.
     to_address: String,
     template_id: String,
     template_version: u32,
     correlation_id: Option<String>,
+    /// What lets one message through; an address in it is masked for viewers.
     idempotency_key: String,
+    /// The name of the provider that the last try was handed to, such as `twilio-sms`; before the first try
+    /// that of the channel, or the channel's key where that is not known.
     provider: String,
     provider_message_id: Option<String>,
+    #[schemars(with = "CommunicationStatus")]
     status: &'static str,
+    #[schemars(with = "Option<DateTime>")]
     sent_at_utc: Option<Timestamp>,
     attempt_count: usize,
     last_error: Option<String>,
     entity_type: Option<String>,
     entity_id: Option<String>,
+    /// The name that the event gave; masked for viewers.
     recipient: Option<String>,
+    /// Their name in another system.
     recipient_ref: Option<String>,
+    /// `event`, or the name of the key that asked for it again.
     triggered_by: String,
+    #[schemars(with = "DateTime")]
     created_at_utc: Timestamp,
+    /// The kind of its schedule.
+    #[schemars(with = "words::EntryKind")]
     kind: &'static str,
+    /// The number of its schedule.
     entry_id: String,
+    /// 1 is the first send of its schedule, 2 the first reminder.
+    #[schemars(range(min = 1))]
     send_number: u32,
+    /// The survey instance; not there for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PublicIdText")]
     public_id: Option<PublicId>,
     /// What the words of the last try lacked.
     warnings: Vec<String>,
     attempts: Vec<ShownTry>,
-    /// What the provider told later.
+    /// What the provider told later; not there if nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     receipts: Vec<ShownReceipt>,
 }
 
 /// What a provider told later, as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CommunicationReceipt")]
 pub struct ShownReceipt {
+    #[schemars(with = "DateTime")]
     at: Timestamp,
+    #[schemars(with = "ReceiptStatus")]
     status: String,
+    /// The provider's own word.
     said: String,
     error: Option<String>,
 }
 
 /// One try as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "CommunicationTry")]
 pub struct ShownTry {
+    #[schemars(with = "DateTime")]
     at: Timestamp,
+    #[schemars(with = "TryOutcome")]
     outcome: &'static str,
-    /// The word for why, where the outcome alone does not say it.
+    /// Why it is `permanent`: no process has the channel. Not there otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TryReason")]
     reason: Option<&'static str>,
     error: Option<String>,
-    /// The provider that it was handed to.
+    /// The name of the provider that it was handed to; null if it was handed to nobody, or a crash lost its
+    /// end.
     provider: Option<String>,
     provider_message_id: Option<String>,
-    /// What the words of this try lacked.
+    /// What the words of this try lacked; not there if nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// What the provider answered.
+    /// What the provider answered, in part; only of a single message, and not for viewers.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Box<RawValue>")]
     answer: Option<Box<RawValue>>,
 }
 

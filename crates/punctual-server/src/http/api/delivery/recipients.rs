@@ -2,8 +2,10 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::NewRecipientPreferences;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
+use crate::http::openapi::values::DateTime;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
@@ -11,16 +13,21 @@ use punctual::delivery::rules::consent::Preferences;
 use punctual::delivery::rules::consent::address::{check, normal};
 use punctual::delivery::store::consent::KeptPreferences;
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Preferences as they are shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RecipientPreferences")]
 pub struct Shown {
+    /// In the form it is compared by; masked for viewers.
     address: String,
     #[serde(flatten)]
+    #[schemars(with = "NewRecipientPreferences")]
     preferences: Map<String, Value>,
+    #[schemars(with = "Option<DateTime>")]
     updated_at: Option<Timestamp>,
     updated_by: Option<String>,
 }

@@ -4,6 +4,7 @@ use super::communication_logs::BOOKING;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::flow::entities::Name;
+use crate::http::api::requests::ResendNotification;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
@@ -13,7 +14,8 @@ use axum::http::StatusCode;
 use punctual::engine::{NotResent, Resend, Resent};
 use punctual::flow::rules::entity::check_entity;
 use punctual::{Entity, Error, Problems, TemplateId};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// `POST /api/bookings/{id}/resend-notification {channel, templateId?, eventType?}`
 ///
@@ -25,7 +27,7 @@ pub async fn booking(
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
     input: Input,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> Answer<(StatusCode, Json<AcceptedResend>)> {
     let Path(id) = id.map_err(|_| Failure::malformed("the path is not UTF-8"))?;
     let (entity, mut problems) = (Entity { kind: BOOKING.into(), id }, Problems::default());
     check_entity(&entity, &mut problems);
@@ -42,8 +44,26 @@ pub async fn entity(
     caller: Caller,
     name: Name,
     input: Input,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> Answer<(StatusCode, Json<AcceptedResend>)> {
     again(state, caller, name.0, &input).await
+}
+
+/// What is sent again.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResendAccepted")]
+pub struct AcceptedResend {
+    request_id: String,
+    deliveries: Vec<ResentDelivery>,
+}
+
+/// One message that is sent again.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ResentDelivery {
+    id: String,
+    idempotency_key: String,
 }
 
 async fn again(
@@ -51,16 +71,19 @@ async fn again(
     caller: Caller,
     entity: Entity,
     input: &Input,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> Answer<(StatusCode, Json<AcceptedResend>)> {
     let (about, resend) = (format!("{} `{}`", entity.kind, entity.id), read(entity, &caller, input)?);
     let by_template = resend.template.is_some();
     match app.engine.resend(caller.tenant, resend).await? {
         Resent::Asked { request_id, deliveries } => {
             let asked = deliveries.iter();
-            let deliveries: Value = asked
-                .map(|one| json!({"id": one.id.to_string(), "idempotencyKey": one.idempotency_key}))
-                .collect();
-            Ok((StatusCode::ACCEPTED, Json(json!({"requestId": request_id, "deliveries": deliveries}))))
+            let deliveries = asked.map(|one| ResentDelivery {
+                id: one.id.to_string(),
+                idempotency_key: one.idempotency_key.clone(),
+            });
+            let accepted =
+                AcceptedResend { request_id: request_id.to_string(), deliveries: deliveries.collect() };
+            Ok((StatusCode::ACCEPTED, Json(accepted)))
         }
         Resent::Refused(why) => Err(refused(&about, &why, by_template)),
     }
@@ -70,7 +93,7 @@ fn read(entity: Entity, caller: &Caller, input: &Input) -> Answer<Resend> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["channel", "templateId", "eventType"]);
+    read.only_of::<ResendNotification>();
     let channel = read.need_name("channel");
     let event_type = read.text("eventType");
     let template = read.id_text("templateId").map(|text| text.parse().map(TemplateId));

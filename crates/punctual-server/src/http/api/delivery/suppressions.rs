@@ -4,6 +4,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::input::Input;
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::SuppressionReason;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -14,28 +16,38 @@ use punctual::delivery::rules::consent::address;
 use punctual::delivery::rules::consent::{ALL_CHANNELS, Reason, Scope, channel_kind};
 use punctual::delivery::store::consent::{Lifted, NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Problems, SuppressionId, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// A suppression as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Suppression")]
 pub struct Shown {
     id: String,
+    /// In the form it is compared by; masked for viewers.
     address: String,
+    /// A kind of channel, or `all`.
     channel: String,
     kind: Option<String>,
+    #[schemars(with = "SuppressionReason")]
     reason: &'static str,
+    #[schemars(with = "DateTime")]
     since: Timestamp,
+    /// By whose word: the name of a key, or `recipient`.
     by: String,
+    #[schemars(with = "Option<DateTime>")]
     lifted_at: Option<Timestamp>,
     lifted_by: Option<String>,
 }
 
 /// What a lifting came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LiftedSuppressions")]
 pub struct LiftedShown {
     lifted: Vec<Shown>,
+    /// What is still in force for that address.
     left: Vec<Shown>,
 }
 

@@ -2,13 +2,15 @@
 
 mod preview;
 
-pub use preview::preview;
+pub use preview::{Preview, preview};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
+use crate::http::openapi::documents::MessageTemplateFields;
+use crate::http::openapi::values::{DateTime, ProblemAt};
 use crate::http::pagination::{List, Page, weight};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
@@ -19,21 +21,28 @@ use punctual::delivery::rules::template::{Definition, MessageTemplate};
 use punctual::delivery::store::templates::{Deleted, Template, TemplateFilter};
 use punctual::flow::run::event_kinds::KindSet;
 use punctual::{Error, Problem, Problems, TemplateId, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// A template as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "MessageTemplate")]
 pub struct Shown {
     id: String,
     #[serde(flatten)]
+    #[schemars(with = "MessageTemplateFields")]
     definition: Map<String, Value>,
     is_active: bool,
+    #[schemars(range(min = 1))]
     template_version: u32,
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    #[schemars(with = "DateTime")]
     updated_at: Timestamp,
 }
 
@@ -136,15 +145,26 @@ pub async fn version(
     caller: Caller,
     id: Id,
     path: RawPathParams,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<ShownVersion>> {
     let n = path.iter().find(|(name, _)| *name == "n").map_or("", |(_, text)| text);
     let missing = || Failure::not_found(format!("message template {} has no version `{n}`", id.0));
     let number: u32 = n.parse().map_err(|_| missing())?;
     let found = app.engine.store().template_version(caller.tenant, TemplateId(id.0), number).await?;
-    let mut shown = found.ok_or_else(missing)?.to_json();
-    shown.insert("id".into(), id.0.to_string().into());
-    shown.insert("templateVersion".into(), number.into());
-    Ok(Json(Value::Object(shown)))
+    let definition = found.ok_or_else(missing)?.to_json();
+    Ok(Json(ShownVersion { id: id.0.to_string(), template_version: number, definition }))
+}
+
+/// One version of a template, as it was.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "MessageTemplateVersion")]
+pub struct ShownVersion {
+    id: String,
+    #[schemars(range(min = 1))]
+    template_version: u32,
+    #[serde(flatten)]
+    #[schemars(with = "MessageTemplateFields")]
+    definition: Map<String, Value>,
 }
 
 async fn find(app: &App, caller: &Caller, id: Id) -> Answer<Template> {

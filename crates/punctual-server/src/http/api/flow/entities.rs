@@ -2,8 +2,10 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::NewEntityState;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
 use crate::http::pagination::Page;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -12,24 +14,31 @@ use axum::http::request::Parts;
 use punctual::flow::rules::entity::{NewState, Snapshot, check_entity};
 use punctual::flow::store::entities::{EntityOutcome, KeptEntity};
 use punctual::{Entity, Error, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The highest version: what every language can count to.
 const VERSION_MAX: u64 = 1 << 53;
 
 /// An entity as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "EntityState")]
 pub struct Shown {
     #[serde(rename = "type")]
     kind: String,
     id: String,
+    /// Null for viewers.
+    #[schemars(with = "Option<Map<String, Value>>")]
     state: Option<Value>,
+    #[schemars(range(min = 0))]
     version: Option<i64>,
+    #[schemars(with = "DateTime")]
     updated_at: Timestamp,
-    /// Whether what was told now is what is known now.
+    /// In the answer to a PUT: whether it is what is known now.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     applied: Option<bool>,
 }
 
@@ -76,7 +85,7 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["state", "version"]);
+    read.only_of::<NewEntityState>();
     read.need("state");
     let (state, version) = read_state(&mut read);
     problems.into_result()?;

@@ -4,6 +4,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
+use crate::http::openapi::documents::EventKindFields;
+use crate::http::openapi::values::DateTime;
 use crate::http::pagination::{List, Page, weight};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -12,18 +14,24 @@ use axum::http::request::Parts;
 use punctual::base::name::check_name;
 use punctual::flow::store::event_kinds::KeptKind;
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// A kind as it is shown: its document, with what was left out as null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "EventKind")]
 pub struct Shown {
     kind: String,
     #[serde(flatten)]
+    #[schemars(with = "EventKindFields")]
     document: Map<String, Value>,
+    #[schemars(range(min = 1))]
     version: u32,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    #[schemars(with = "DateTime")]
     updated_at: Timestamp,
 }
 

@@ -8,12 +8,14 @@ mod shown;
 mod trace;
 
 pub use change::{cancel, hold, release, retry};
-pub use trace::trace;
+pub use shown::Shown;
+pub use trace::{Trace, trace};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::delivery::communication_logs::{BOOKING, read_entity};
-use crate::http::api::selection::{BulkSelection, affected_ids};
+use crate::http::api::requests::ScheduleSelectionFilter;
+use crate::http::api::selection::{BulkSelection, count};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::pagination::{List, Page};
@@ -27,8 +29,9 @@ use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::{EntryId, Error, Problems, Timestamp};
-use serde_json::{Map, Value, json};
-use shown::Shown;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// The words of every schedule's status.
 const STATUSES: [&str; 9] =
@@ -62,7 +65,7 @@ pub async fn show(State(app): State<App>, caller: Caller, id: ScheduleId) -> Ans
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<ReplayedSchedules>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let selection = BulkSelection::read_as(&body, "an automation schedule", ScheduleId::of, &mut problems);
@@ -77,34 +80,75 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
     let done = app.engine.replay_failed(caller.tenant, which, mode).await?;
     let ids = done.ids.iter().map(ToString::to_string);
     let ids: Vec<String> = ids.chain(done.instances.iter().map(ToString::to_string)).collect();
-    let mut said = affected_ids(&ids, if selection.dry_run { "wouldReplay" } else { "replayed" });
-    said["sentAgain"] = done.again.into();
-    said["stoppedByKey"] = done.stopped.into();
-    if selection.dry_run {
-        let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
-        said["moreItems"] = all.saturating_sub(done.told.len()).into();
-        said["items"] = done.told.iter().map(would_be).collect();
-    }
-    Ok(Json(said))
+    let (replayed, would_replay) = count(&ids, selection.dry_run);
+    let all = usize::try_from(done.again + done.stopped).unwrap_or(usize::MAX);
+    Ok(Json(ReplayedSchedules {
+        replayed,
+        would_replay,
+        ids,
+        sent_again: done.again,
+        stopped_by_key: done.stopped,
+        more_items: selection.dry_run.then(|| all.saturating_sub(done.told.len())),
+        items: selection.dry_run.then(|| done.told.iter().map(would_be).collect()),
+    }))
+}
+
+/// What a replay did, or would do.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SchedulesReplayed")]
+pub struct ReplayedSchedules {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    replayed: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_replay: Option<usize>,
+    ids: Vec<String>,
+    /// Messages that are sent again, or would be.
+    sent_again: u64,
+    /// Messages that were sent, and that their keys keep from being sent again.
+    stopped_by_key: u64,
+    /// In a dry run: those messages, up to 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<ReplayedDelivery>")]
+    items: Option<Vec<ReplayedDelivery>>,
+    /// In a dry run: how many more there are than items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    more_items: Option<usize>,
 }
 
 /// One message of a dry run.
-fn would_be(one: &Foreseen) -> Value {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ReplayedDelivery {
+    schedule_id: Option<String>,
+    /// Null for one that was never planned.
+    delivery_id: Option<String>,
+    channel: String,
+    idempotency_key: String,
+    stopped: bool,
+    /// Why it is stopped.
+    reason: Option<&'static str>,
+}
+
+fn would_be(one: &Foreseen) -> ReplayedDelivery {
     let public_id = one.public_id.map(|id| id.to_string());
-    let schedule_id = public_id.or_else(|| Some(one.entry?.to_string()));
-    json!({
-        "scheduleId": schedule_id,
-        "deliveryId": one.delivery.map(|id| id.to_string()),
-        "channel": one.channel,
-        "idempotencyKey": one.key,
-        "stopped": one.stopped.is_some(),
-        "reason": one.stopped,
-    })
+    ReplayedDelivery {
+        schedule_id: public_id.or_else(|| Some(one.entry?.to_string())),
+        delivery_id: one.delivery.map(|id| id.to_string()),
+        channel: one.channel.clone(),
+        idempotency_key: one.key.clone(),
+        stopped: one.stopped.is_some(),
+        reason: one.stopped,
+    }
 }
 
 fn read_which(given: &Map<String, Value>, problems: &mut Problems) -> ReplaySelection {
     let mut read = Fields::new(given, "filter", problems);
-    read.only(&["status", "bookingId", "entityType", "entityId", "eventType", "channel", "from", "to"]);
+    read.only_of::<ScheduleSelectionFilter>();
     let status = read.text("status").map(|word| DeliveryStatus::from_word(&word));
     if status.is_some_and(|of| !matches!(of, Some(DeliveryStatus::Failed | DeliveryStatus::Uncertain))) {
         read.wrong("status", "must be Failed or Uncertain: nothing else is replayed");

@@ -2,8 +2,12 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words;
+use crate::http::openapi::words::RunStatus;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -14,46 +18,60 @@ use punctual::jobs::rules::job::check_job_name;
 use punctual::jobs::store::jobs::JobState;
 use punctual::jobs::store::runs::Run;
 use punctual::{Misfire, NewJob, Overlap, Problems, RunId, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 /// Moments that a preview tells when it is not asked for a number.
 const PREVIEW_ITEMS_DEFAULT: usize = 10;
 
 /// A job as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Job")]
 pub struct Shown {
     name: String,
     topic: String,
     cron: String,
     time_zone: String,
-    /// Not for viewers.
+    /// Any JSON; null for viewers.
     payload: Option<Box<RawValue>>,
     enabled: bool,
+    #[schemars(with = "words::Misfire")]
     misfire: &'static str,
+    #[schemars(with = "words::Overlap")]
     overlap: &'static str,
+    #[schemars(with = "Option<DateTime>")]
     next_due_time: Option<Timestamp>,
+    #[schemars(with = "Option<DateTime>")]
     last_run_time: Option<Timestamp>,
+    #[schemars(with = "Option<RunStatus>")]
     last_run_status: Option<&'static str>,
+    #[schemars(range(min = 1))]
     version: i64,
 }
 
 /// A run as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Run")]
 pub struct ShownRun {
     id: String,
+    #[schemars(with = "DateTime")]
     scheduled_time: Timestamp,
+    /// Whether somebody triggered it.
     triggered: bool,
+    #[schemars(with = "Option<DateTime>")]
     start_time: Option<Timestamp>,
+    #[schemars(with = "Option<DateTime>")]
     end_time: Option<Timestamp>,
+    #[schemars(with = "RunStatus")]
     status: &'static str,
     attempts: u32,
     claimed_by: Option<String>,
-    /// Not for viewers, as `last_error`.
+    /// What the run handed in; null for viewers.
     output: Option<Box<RawValue>>,
+    /// The last error, or why it was skipped; null for viewers.
     last_error: Option<String>,
     message_id: Option<String>,
 }
@@ -118,13 +136,22 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
     find(&app, &caller, &name).await
 }
 
+/// What a deletion leaves.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletedJob {
+    deleted_runs: usize,
+    /// They end by themselves.
+    runs_in_flight: usize,
+}
+
 /// `DELETE /api/jobs/{name}`
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Value>> {
+pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<DeletedJob>> {
     let deleted = app.engine.delete_job(caller.tenant, &name.0).await?;
-    Ok(Json(json!({"deletedRuns": deleted.waiting, "runsInFlight": deleted.in_flight})))
+    Ok(Json(DeletedJob { deleted_runs: deleted.waiting, runs_in_flight: deleted.in_flight }))
 }
 
 /// `POST /api/jobs/{name}/enable`
@@ -145,6 +172,14 @@ pub async fn disable(State(app): State<App>, caller: Caller, name: Name) -> Answ
     find(&app, &caller, &name).await
 }
 
+/// A run that was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Triggered")]
+pub struct TriggeredRun {
+    run_id: String,
+}
+
 /// `POST /api/jobs/{name}/trigger`
 ///
 /// # Errors
@@ -153,9 +188,9 @@ pub async fn trigger(
     State(app): State<App>,
     caller: Caller,
     name: Name,
-) -> Answer<(StatusCode, Json<Value>)> {
+) -> Answer<(StatusCode, Json<TriggeredRun>)> {
     let run = app.engine.trigger_job(caller.tenant, &name.0).await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"runId": run.to_string()}))))
+    Ok((StatusCode::ACCEPTED, Json(TriggeredRun { run_id: run.to_string() })))
 }
 
 /// `GET /api/jobs/{name}/runs`: the latest first.
@@ -175,24 +210,32 @@ pub async fn runs(
     Ok(Json(page.list(shown, |run: &ShownRun| run.id.clone())))
 }
 
+/// When a job is due.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Moments")]
+pub struct DueTimes {
+    #[schemars(with = "Vec<DateTime>")]
+    items: Vec<Timestamp>,
+}
+
 /// `GET /api/jobs/{name}/next?count=`: a preview, whether the job is enabled or not.
 ///
 /// # Errors
 /// 404 when there is no such job, 422 for a wrong count.
-pub async fn next(State(app): State<App>, caller: Caller, name: Name, page: Page) -> Answer<Json<Value>> {
+pub async fn next(State(app): State<App>, caller: Caller, name: Name, page: Page) -> Answer<Json<DueTimes>> {
     let count = page.filter("count").map_or(Some(PREVIEW_ITEMS_DEFAULT), |text| text.parse().ok());
     let count = count.filter(|n| (1..=PREVIEW_ITEMS_MAX).contains(n));
     let wrong =
         || punctual::Error::invalid("count", format!("must be a number from 1 to {PREVIEW_ITEMS_MAX}"));
     let items = app.engine.next_fires(caller.tenant, &name.0, count.ok_or_else(wrong)?).await?;
-    Ok(Json(json!({ "items": items })))
+    Ok(Json(DueTimes { items }))
 }
 
 fn read_job(name: &str, input: &Input) -> Answer<NewJob> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["topic", "cron", "timeZone", "payload", "enabled", "misfire", "overlap"]);
+    read.only_of::<requests::NewJob>();
     let mut job = NewJob::new(read.need_text("topic"), read.need_text("cron"));
     if let Some(zone) = read.text("timeZone") {
         job = job.time_zone(zone);

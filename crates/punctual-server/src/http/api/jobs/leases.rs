@@ -2,8 +2,10 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::LeaseAcquire;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -12,8 +14,8 @@ use punctual::base::limits;
 use punctual::base::name::check_name;
 use punctual::jobs::store::leases::{Acquisition, Holding, Lease, Release, Renewal};
 use punctual::{FencingToken, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,30 +38,44 @@ impl<S: Send + Sync> FromRequestParts<S> for LeaseName {
 }
 
 /// What came of an acquisition.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "LeaseAcquired")]
 pub struct Acquired {
     acquired: bool,
+    /// Only when acquired; greater with each acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
     fencing_token: Option<FencingToken>,
+    #[schemars(with = "DateTime")]
     expires_at: Timestamp,
     holder: String,
+    #[schemars(with = "DateTime")]
     server_time: Timestamp,
 }
 
 /// A lease as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Lease")]
 pub struct Shown {
     name: String,
     held: bool,
+    /// Who holds it, if somebody does.
     holder: Option<String>,
     last_holder: String,
+    /// Of the last acquisition.
+    #[schemars(with = "u64", range(min = 1))]
     fencing_token: FencingToken,
+    #[schemars(with = "DateTime")]
     acquired_at: Timestamp,
+    #[schemars(with = "DateTime")]
     renewed_at: Timestamp,
+    #[schemars(with = "DateTime")]
     expires_at: Timestamp,
+    #[schemars(with = "Option<DateTime>")]
     released_at: Option<Timestamp>,
+    #[schemars(with = "DateTime")]
     server_time: Timestamp,
 }
 
@@ -98,7 +114,7 @@ pub async fn acquire(
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["owner", "seconds"]);
+    read.only_of::<LeaseAcquire>();
     let owner = read.need_name("owner");
     let duration = seconds(&mut read);
     problems.into_result()?;
@@ -133,6 +149,14 @@ pub async fn renew(
     }
 }
 
+/// A lease that was given back.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LeaseReleased")]
+pub struct ReleasedLease {
+    #[schemars(extend("const" = true))]
+    released: bool,
+}
+
 /// `POST /api/leases/{name}/release`
 ///
 /// # Errors
@@ -142,10 +166,10 @@ pub async fn release(
     caller: Caller,
     name: LeaseName,
     input: Input,
-) -> Answer<Json<Value>> {
+) -> Answer<Json<ReleasedLease>> {
     let (held, _) = read_holding(name, &input, &["owner", "fencingToken"])?;
     match app.engine.store().release_lease(caller.tenant, held.clone()).await? {
-        Release::Released => Ok(Json(json!({"released": true}))),
+        Release::Released => Ok(Json(ReleasedLease { released: true })),
         Release::Lost => Err(lost(&held)),
     }
 }

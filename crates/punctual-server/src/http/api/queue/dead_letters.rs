@@ -3,22 +3,27 @@
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
-use crate::http::api::selection::{BulkSelection, affected_ids};
+use crate::http::api::requests::DeadLetterSelectionFilter;
+use crate::http::api::selection::{BulkSelection, MovedItems};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::AttemptOutcome;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use punctual::base::name::check_name;
 use punctual::queue::store::dead_letters::{Attempt, DeadLetter, Moved, Which};
 use punctual::{DeadLetterId, Problems, Tenant, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// A dead letter as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeadLetter")]
 pub struct Shown {
     id: String,
     topic: String,
@@ -27,23 +32,28 @@ pub struct Shown {
     kind: String,
     key: Option<String>,
     correlation_id: Option<String>,
-    /// Not for viewers.
+    /// Any JSON; null for viewers.
     payload: Option<Box<RawValue>>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
     attempts: Vec<Tried>,
-    /// Not for viewers.
+    /// Null for viewers.
     error: Option<String>,
+    #[schemars(with = "DateTime")]
     died_at: Timestamp,
 }
 
 /// An attempt that did not end well.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Tried {
     number: u32,
+    #[schemars(with = "DateTime")]
     at: Timestamp,
     owner: String,
+    #[schemars(with = "AttemptOutcome")]
     outcome: String,
-    /// Not for viewers.
+    /// Null for viewers.
     error: Option<String>,
 }
 
@@ -108,22 +118,22 @@ impl Narrow for Which {
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MovedItems>> {
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, true).await?;
     app.engine.wake();
-    Ok(Json(affected_ids(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+    Ok(Json(MovedItems::replayed(&ids, dry_run)))
 }
 
 /// `POST /api/dead-letters/purge`
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn purge(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MovedItems>> {
     let (which, dry_run) = read_which(&input)?;
     let ids = all(&app, caller.tenant, which, dry_run, false).await?;
     app.engine.wake();
-    Ok(Json(affected_ids(&ids, if dry_run { "wouldPurge" } else { "purged" })))
+    Ok(Json(MovedItems::purged(&ids, dry_run)))
 }
 
 /// Each transaction moves a bounded number; this goes on until all are moved. It goes
@@ -160,7 +170,7 @@ fn read_which(input: &Input) -> Answer<(Which, bool)> {
     let mut which = Which { ids, ..Which::default() };
     if let Some(filter) = selection.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
-        read.only(&["topic", "subscription"]);
+        read.only_of::<DeadLetterSelectionFilter>();
         let (topic, subscription) = (read.text("topic"), read.text("subscription"));
         which.narrow(topic.as_deref(), subscription.as_deref());
         which.check("filter.", &mut problems);

@@ -12,8 +12,9 @@ use crate::http::api::Id;
 use crate::http::body_room::chew;
 use crate::http::error::{Answer, Failure};
 use crate::http::idempotency::RequestToken;
-use crate::http::input;
-use crate::http::input::Input;
+use crate::http::input::{self, Input};
+use crate::http::openapi::values::{DateTime, EntityName, ProblemAt};
+use crate::http::openapi::words;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -24,6 +25,7 @@ use punctual::operate::store::outbox::OutboxStatus;
 use punctual::{
     ClockMode, Engine, Enqueued, Entity, Message, MessageId, NewMessage, Problem, Problems, Timestamp,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -36,11 +38,13 @@ const SHALLOW_BYTES: usize = 256;
 const PROBLEMS_MAX: usize = 100;
 
 /// What became of the events, in the order given.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Published {
     accepted: usize,
     duplicates: usize,
+    /// Message ids in the order given; null when a duplicate's first message is gone by now.
     ids: Vec<Option<String>>,
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 
@@ -280,21 +284,28 @@ fn published(enqueued: &[Enqueued], identified: &[bool], warnings: &mut Problems
 }
 
 /// A message as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Message")]
 pub struct Shown {
     id: String,
     topic: String,
     kind: String,
     key: Option<String>,
+    #[schemars(with = "Option<EntityName>")]
     entity: Option<Entity>,
-    /// Not for viewers.
+    /// Any JSON; null for viewers.
     payload: Option<Box<RawValue>>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    #[schemars(with = "DateTime")]
     occurred_at: Timestamp,
+    #[schemars(with = "DateTime")]
     due_at: Timestamp,
+    #[schemars(with = "words::OutboxStatus")]
     status: &'static str,
 }
 

@@ -3,9 +3,12 @@
 use super::work::lease;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::selection::{BulkSelection, affected_ids};
+use crate::http::api::requests::{InboxDelivery, InboxMark, InboxSelectionFilter};
+use crate::http::api::selection::{BulkSelection, MovedItems};
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::{InboxDecision, InboxOutcome, InboxStatus};
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -15,36 +18,48 @@ use punctual::queue::rules::inbox::Status;
 use punctual::queue::store::inbox::{Begun, InboxFilter, Mark, Received, Ticket};
 use punctual::queue::store::settle::SettleOutcome;
 use punctual::{Delivery, InboxId, Problems, Timestamp, Token};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// What a delivery is told.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "InboxTold")]
 pub struct Told {
+    #[schemars(with = "InboxDecision")]
     decision: &'static str,
+    /// Only with Process.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     token: Option<String>,
     attempts: u32,
+    /// Only with Process.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DateTime")]
     lease_until: Option<Timestamp>,
 }
 
 /// A message as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "InboxMessage")]
 pub struct Shown {
     id: String,
     source: String,
     message_id: String,
     hash: Option<String>,
+    #[schemars(with = "InboxStatus")]
     status: &'static str,
     attempts: u32,
+    #[schemars(with = "DateTime")]
     first_seen: Timestamp,
+    #[schemars(with = "DateTime")]
     last_seen: Timestamp,
+    #[schemars(with = "DateTime")]
     lease_until: Timestamp,
+    #[schemars(with = "Option<DateTime>")]
     finished_at: Option<Timestamp>,
-    /// Not for viewers.
+    /// Null for viewers.
     error: Option<String>,
 }
 
@@ -73,7 +88,7 @@ fn read_delivery(input: &Input) -> Answer<Delivery> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["source", "messageId", "hash", "leaseSeconds", "maxAttempts"]);
+    read.only_of::<InboxDelivery>();
     let delivery = Delivery {
         source: read.need_name("source"),
         message_id: read.need_name("messageId"),
@@ -91,11 +106,19 @@ fn read_delivery(input: &Input) -> Answer<Delivery> {
     Ok(delivery)
 }
 
+/// The outcome of a mark.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "InboxMarked")]
+pub struct MarkedMessage {
+    #[schemars(with = "InboxOutcome")]
+    outcome: SettleOutcome,
+}
+
 /// `POST /api/inbox/complete`
 ///
 /// # Errors
 /// 409 when the token holds nothing any more, 404 for an unknown message.
-pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MarkedMessage>> {
     mark(&app, &caller, &input, |_| Mark::Processed).await
 }
 
@@ -103,7 +126,7 @@ pub async fn complete(State(app): State<App>, caller: Caller, input: Input) -> A
 ///
 /// # Errors
 /// As [`complete`].
-pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MarkedMessage>> {
     mark(&app, &caller, &input, |error| Mark::Failed { error }).await
 }
 
@@ -111,15 +134,20 @@ pub async fn fail(State(app): State<App>, caller: Caller, input: Input) -> Answe
 ///
 /// # Errors
 /// As [`complete`].
-pub async fn dead(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn dead(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MarkedMessage>> {
     mark(&app, &caller, &input, |error| Mark::Dead { error }).await
 }
 
-async fn mark(app: &App, caller: &Caller, input: &Input, word: fn(String) -> Mark) -> Answer<Json<Value>> {
+async fn mark(
+    app: &App,
+    caller: &Caller,
+    input: &Input,
+    word: fn(String) -> Mark,
+) -> Answer<Json<MarkedMessage>> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["source", "messageId", "token", "error"]);
+    read.only_of::<InboxMark>();
     let ticket = Ticket {
         source: read.need_name("source"),
         message_id: read.need_name("messageId"),
@@ -130,7 +158,7 @@ async fn mark(app: &App, caller: &Caller, input: &Input, word: fn(String) -> Mar
     let (source, id) = (ticket.source.clone(), ticket.message_id.clone());
     let outcome = app.engine.store().inbox_mark(caller.tenant, ticket, word(error)).await?;
     match outcome {
-        SettleOutcome::Done | SettleOutcome::AlreadyFinished => Ok(Json(json!({"outcome": outcome}))),
+        SettleOutcome::Done | SettleOutcome::AlreadyFinished => Ok(Json(MarkedMessage { outcome })),
         SettleOutcome::LostClaim => Err(Failure::conflict(format!(
             "this token does not hold the message `{id}` of `{source}` any more: it was finished, or another \
              delivery has it; undo what can be undone"
@@ -169,7 +197,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<MovedItems>> {
     let (mut which, dry_run) = read_which(&input)?;
     let mut ids = Vec::new();
     loop {
@@ -180,7 +208,7 @@ pub async fn replay(State(app): State<App>, caller: Caller, input: Input) -> Ans
             break;
         }
     }
-    Ok(Json(affected_ids(&ids, if dry_run { "wouldReplay" } else { "replayed" })))
+    Ok(Json(MovedItems::replayed(&ids, dry_run)))
 }
 
 fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
@@ -191,7 +219,7 @@ fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
     let mut which = InboxFilter { ids, ..InboxFilter::default() };
     if let Some(filter) = selection.filter {
         let mut read = Fields::new(filter, "filter", &mut problems);
-        read.only(&["source"]);
+        read.only_of::<InboxSelectionFilter>();
         which.source = read.text("source");
         if let Some(source) = &which.source {
             check_name(source, "filter.source", &mut problems);

@@ -4,6 +4,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
+use crate::http::openapi::documents::Backoff;
+use crate::http::openapi::values::{DateTime, ProblemAt};
+use crate::http::openapi::words::DeadHeadWord;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -13,6 +16,7 @@ use punctual::base::name::check_name;
 use punctual::queue::rules::message::check_topic;
 use punctual::queue::store::queues::{Lane, QueueState};
 use punctual::{Problem, Problems, Tenant, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -73,24 +77,38 @@ impl Place {
 }
 
 /// A queue as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Queue")]
 pub struct Shown {
     topic: String,
     subscription: Option<String>,
     declared: bool,
     paused: bool,
     max_attempts: u32,
+    /// Waits one after the other, or a growing wait.
+    #[schemars(with = "Backoff")]
     backoff: Value,
     retention: Option<String>,
+    #[schemars(with = "DeadHeadWord")]
     dead_head: &'static str,
+    /// Items that wait, due or not; counting stops at 100000.
+    #[schemars(range(min = 0))]
     waiting: i64,
+    #[schemars(range(min = 0))]
     due: i64,
+    /// Items that are claimed and not settled.
+    #[schemars(range(min = 0))]
     in_flight: i64,
+    #[schemars(range(min = 0))]
     behind_their_key: i64,
+    #[schemars(range(min = 0))]
     dead: i64,
+    #[schemars(with = "Option<DateTime>")]
     oldest_due: Option<Timestamp>,
+    /// Only after a pause or resume that made the queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::Target;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::Input;
 use crate::http::pagination::{List, Page};
@@ -12,27 +13,38 @@ use punctual::queue::rules::message::check_topic;
 use punctual::queue::rules::subscription::check_names;
 use punctual::queue::store::subscriptions::SubscriptionState;
 use punctual::{NewSubscription, Problems};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 /// A subscription as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Subscription")]
 pub struct Shown {
     topic: String,
     name: String,
+    #[schemars(with = "Option<Map<String, Value>>")]
     filter: Option<Value>,
+    #[schemars(with = "Target")]
     target: Value,
     retry: Retry,
     enabled: bool,
+    /// Due or not; counting stops at 100000.
+    #[schemars(range(min = 0))]
     waiting: i64,
+    #[schemars(range(min = 0))]
     due: i64,
+    #[schemars(range(min = 0))]
     in_flight: i64,
+    /// Its dead letters.
+    #[schemars(range(min = 0))]
     dead: i64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 struct Retry {
     max_attempts: u32,
     backoff: Value,
@@ -109,13 +121,24 @@ pub async fn put(State(app): State<App>, caller: Caller, name: Name, input: Inpu
     find(&app, &caller, &name).await
 }
 
+/// What a deletion leaves.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletedSubscription {
+    /// Items that waited.
+    dropped: usize,
+    /// They end by themselves.
+    #[schemars(range(min = 0))]
+    in_flight: i64,
+}
+
 /// `DELETE /api/subscriptions/{topic}/{name}`
 ///
 /// # Errors
 /// 404 when there is none.
-pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<Value>> {
+pub async fn delete(State(app): State<App>, caller: Caller, name: Name) -> Answer<Json<DeletedSubscription>> {
     let deleted = app.engine.delete_subscription(caller.tenant, &name.topic, &name.name).await?;
-    Ok(Json(json!({"dropped": deleted.waiting, "inFlight": deleted.in_flight})))
+    Ok(Json(DeletedSubscription { dropped: deleted.waiting, in_flight: deleted.in_flight }))
 }
 
 fn show_state(state: SubscriptionState) -> Shown {

@@ -5,33 +5,42 @@ mod body;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
+use crate::http::api::requests::TimerMove;
+use crate::http::api::selection::count;
 use crate::http::body_room::chew;
 use crate::http::error::Answer;
 use crate::http::idempotency::RequestToken;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::{DateTime, EntityName, ProblemAt};
+use crate::http::openapi::words::{TimerProgress, TimerStatus};
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use punctual::base::duration;
 use punctual::engine::Changed;
 use punctual::queue::rules::timer::{Progress, Status};
 use punctual::queue::store::timers::{Place, Timer, Which};
 use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, Scheduled, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// A timer that was scheduled.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ScheduledTimer")]
 pub struct Made {
     id: String,
+    #[schemars(with = "DateTime")]
     due_at: Timestamp,
+    /// This id was admitted before; the first timer is shown.
     duplicate: bool,
+    /// Such as a kind that is defined for another topic; not there if there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 
@@ -45,7 +54,7 @@ pub async fn schedule(
     token: RequestToken,
     query: Page,
     mut input: Input,
-) -> Answer<Response> {
+) -> Answer<(StatusCode, Json<MadeTimers>)> {
     let (mut timers, is_list) = chew(input.bytes.len(), || body::read_timers(&input, &caller.name))?;
     input.forget_text();
     let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
@@ -53,13 +62,22 @@ pub async fn schedule(
     let warnings = topic_warnings(&app, &caller, &timers).await?;
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;
     let mut made = made.into_iter().zip(identified).zip(warnings).map(shown_made);
-    Ok(match made.next() {
-        Some(one) if !is_list => (StatusCode::CREATED, Json(one)).into_response(),
-        first => {
-            let all: Vec<Made> = first.into_iter().chain(made).collect();
-            (StatusCode::CREATED, Json(all)).into_response()
-        }
-    })
+    let shown = match made.next() {
+        Some(one) if !is_list => MadeTimers::One(one),
+        first => MadeTimers::Many(first.into_iter().chain(made).collect()),
+    };
+    Ok((StatusCode::CREATED, Json(shown)))
+}
+
+/// Timers that were scheduled: a list for a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ScheduledTimers")]
+pub enum MadeTimers {
+    /// One timer.
+    One(Made),
+    /// A list of timers.
+    Many(Vec<Made>),
 }
 
 /// A timer that was `identified` by the request's own key is its own also when it is there already.
@@ -141,16 +159,24 @@ pub async fn show(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json
     timer.map(|t| Json(shown(&caller, t))).ok_or_else(|| id.not_found("timer"))
 }
 
+/// Whether a timer was cancelled.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TimerCancelled")]
+pub struct CancelledTimer {
+    /// Whether it was in time.
+    cancelled: bool,
+}
+
 /// `DELETE /api/timers/{id}`
 ///
 /// # Errors
 /// 404 when this tenant has no such timer.
-pub async fn cancel(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<Value>> {
+pub async fn cancel(State(app): State<App>, caller: Caller, id: Id) -> Answer<Json<CancelledTimer>> {
     let cancelled = app.engine.cancel_timer(caller.tenant, MessageId(id.0)).await?;
     if !cancelled {
         must_be_there(&app, &caller, id).await?;
     }
-    Ok(Json(json!({"cancelled": cancelled})))
+    Ok(Json(CancelledTimer { cancelled }))
 }
 
 async fn must_be_there(app: &App, caller: &Caller, id: Id) -> Answer<Timer> {
@@ -158,16 +184,33 @@ async fn must_be_there(app: &App, caller: &Caller, id: Id) -> Answer<Timer> {
     timer.ok_or_else(|| id.not_found("timer"))
 }
 
+/// Whether a timer was moved.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TimerMoved")]
+pub struct MovedTimer {
+    /// Whether it was in time.
+    moved: bool,
+    /// When it is due, or was.
+    #[schemars(with = "DateTime")]
+    due_at: Timestamp,
+}
+
 /// `POST /api/timers/{id}/move`
 ///
 /// # Errors
 /// 404 when this tenant has no such timer, 422 unless it says when.
-pub async fn put_off(State(app): State<App>, caller: Caller, id: Id, input: Input) -> Answer<Json<Value>> {
+pub async fn put_off(
+    State(app): State<App>,
+    caller: Caller,
+    id: Id,
+    input: Input,
+) -> Answer<Json<MovedTimer>> {
     must_be_there(&app, &caller, id).await?;
     let object = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&object, "", &mut problems);
-    read.only(&["dueAt", "delay"]);
+    read.only_of::<TimerMove>();
     let when = body::read_when(&mut read);
     problems.into_result()?;
     let Some(when) = when else { return Err(Error::invalid("dueAt", "is missing").into()) };
@@ -177,58 +220,99 @@ pub async fn put_off(State(app): State<App>, caller: Caller, id: Id, input: Inpu
         Some(due_at) => due_at,
         None => must_be_there(&app, &caller, id).await?.due_at,
     };
-    Ok(Json(json!({"moved": moved.is_some(), "dueAt": due_at})))
+    Ok(Json(MovedTimer { moved: moved.is_some(), due_at }))
 }
 
 /// `POST /api/timers/cancel`
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<ChangedTimers>> {
     let wish = body::read_wish(&input, false)?;
     let done = app.engine.cancel_timers(caller.tenant, wish.which, wish.dry_run).await?;
-    Ok(Json(told(&done, if wish.dry_run { "wouldCancel" } else { "cancelled" }, wish.by_id)))
+    let (cancelled, would_cancel) = count(&done.ids, wish.dry_run);
+    Ok(Json(ChangedTimers { cancelled, would_cancel, ..ChangedTimers::new(&done, wish.by_id) }))
 }
 
 /// `POST /api/timers/move`
 ///
 /// # Errors
 /// 422 unless it says which, and when.
-pub async fn put_off_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Value>> {
+pub async fn put_off_all(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input,
+) -> Answer<Json<ChangedTimers>> {
     let wish = body::read_wish(&input, true)?;
     let Some(to) = wish.to else { return Err(Error::invalid("dueAt", "is missing").into()) };
     let done = app.engine.move_timers(caller.tenant, wish.which, to, wish.dry_run).await?;
-    Ok(Json(told(&done, if wish.dry_run { "wouldMove" } else { "moved" }, wish.by_id)))
+    let (moved, would_move) = count(&done.ids, wish.dry_run);
+    Ok(Json(ChangedTimers { moved, would_move, ..ChangedTimers::new(&done, wish.by_id) }))
 }
 
-/// A filter may mean a million: only those that were named are named again.
-fn told(done: &Changed, verb: &str, by_id: bool) -> Value {
-    let mut said =
-        Map::from_iter([(verb.to_owned(), done.ids.len().into()), ("more".into(), done.more.into())]);
-    if by_id {
-        said.insert("ids".into(), done.ids.iter().map(ToString::to_string).collect());
+/// The count stands under the word for what was done.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TimersChanged")]
+pub struct ChangedTimers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    cancelled: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_cancel: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    moved: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_move: Option<usize>,
+    /// There may be more than one call changes: call again.
+    more: bool,
+    /// Only when ids were given: a filter may mean a million.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    ids: Option<Vec<String>>,
+}
+
+impl ChangedTimers {
+    fn new(done: &Changed, by_id: bool) -> Self {
+        let ids = by_id.then(|| done.ids.iter().map(ToString::to_string).collect());
+        Self { more: done.more, ids, ..Self::default() }
     }
-    Value::Object(said)
 }
 
 /// A timer as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Timer")]
 pub struct Shown {
+    /// Also the id of its message.
     id: String,
     topic: String,
     kind: String,
     key: Option<String>,
+    #[schemars(with = "Option<EntityName>")]
     entity: Option<Entity>,
-    /// Not for viewers.
+    /// Any JSON; null for viewers.
     payload: Option<Box<RawValue>>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
+    #[schemars(with = "TimerStatus")]
     status: Status,
+    /// How far its message has come, once it has fired. While Queued it can still be cancelled.
+    #[schemars(with = "Option<TimerProgress>")]
     progress: Option<Progress>,
+    #[schemars(with = "DateTime")]
     due_at: Timestamp,
+    /// As it was scheduled.
+    #[schemars(with = "DateTime")]
     first_due_at: Timestamp,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    /// When it was last moved, or cancelled.
+    #[schemars(with = "Option<DateTime>")]
     changed_at: Option<Timestamp>,
 }
 

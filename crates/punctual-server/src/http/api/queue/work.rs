@@ -4,9 +4,12 @@ use super::queues::Place;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::raw;
+use crate::http::api::requests;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use crate::http::middleware::Hangup;
+use crate::http::openapi::values::{DateTime, EntityName};
+use crate::http::openapi::words::SettledOutcome;
 use axum::Json;
 use axum::extract::State;
 use punctual::base::clock::monotonic;
@@ -18,15 +21,17 @@ use punctual::queue::store::claims::{Claimed, ClaimedBatch};
 use punctual::queue::store::queues::Lane;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Entity, MessageId, Problems, Timestamp, Token};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// The longest a claim waits for work.
 const WAIT_SECONDS_MAX: u64 = 60;
 
 /// A claimed item.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimedItem {
     id: String,
@@ -35,30 +40,48 @@ pub struct ClaimedItem {
     topic: String,
     kind: String,
     key: Option<String>,
+    #[schemars(with = "Option<EntityName>")]
     entity: Option<Entity>,
+    /// Any JSON.
     payload: Box<RawValue>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
+    #[schemars(with = "DateTime")]
     occurred_at: Timestamp,
+    #[schemars(with = "DateTime")]
     due_at: Timestamp,
+    #[schemars(with = "Option<DateTime>")]
     lease_until: Option<Timestamp>,
 }
 
-/// Items, each with what the verb gave.
-#[derive(Debug, Serialize)]
-pub struct Items<T> {
-    items: Vec<T>,
+/// A claimed batch.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Claimed")]
+pub struct ClaimedItems {
+    /// Due items, in order; fewer than the limit when their payloads and headers would be more than 16 MiB.
+    /// The others wait for the next claim.
+    items: Vec<ClaimedItem>,
+}
+
+/// What a settlement did.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Settled")]
+pub struct SettledItems {
+    items: Vec<Settled>,
 }
 
 /// What a settlement did to one item.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Settled {
     id: String,
+    #[schemars(with = "SettledOutcome")]
     outcome: SettleOutcome,
 }
 
-impl Items<Settled> {
-    fn settled(ids: Vec<String>, outcomes: Vec<SettleOutcome>) -> Self {
+impl SettledItems {
+    fn new(ids: Vec<String>, outcomes: Vec<SettleOutcome>) -> Self {
         let items = ids.into_iter().zip(outcomes).map(|(id, outcome)| Settled { id, outcome });
         Self { items: items.collect() }
     }
@@ -75,7 +98,7 @@ pub async fn claim(
     place: Place,
     hangup: Hangup,
     input: Input,
-) -> Answer<Json<Items<ClaimedItem>>> {
+) -> Answer<Json<ClaimedItems>> {
     let (options, wait) = read_options(&input)?;
     let lane = app.engine.claimable_lane(caller.tenant, &place.topic, &place.subscription).await?;
     let catch = if wait.is_zero() {
@@ -85,14 +108,14 @@ pub async fn claim(
         claim_waiting(&app, &lane, &options, wait, &hangup).await?
     };
     let until = catch.lease_until;
-    Ok(Json(Items { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
+    Ok(Json(ClaimedItems { items: catch.items.into_iter().map(|c| claimed(c, until)).collect() }))
 }
 
 fn read_options(input: &Input) -> Answer<(ClaimOptions, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["owner", "leaseSeconds", "limit", "waitSeconds"]);
+    read.only_of::<requests::Claim>();
     let owner = read.need_name("owner");
     let most = u64::try_from(limits::CLAIM_ITEMS_MAX).unwrap_or(u64::MAX);
     let limit = read.whole("limit", 1..=most).and_then(|n| usize::try_from(n).ok());
@@ -167,7 +190,7 @@ struct NamedItem {
 ///
 /// # Errors
 /// 404 for an unknown queue, 422 with every problem.
-pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
+pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<SettledItems>> {
     settle(&app, &who, &place, &input, |item| match item.value("output").map(ToString::to_string) {
         None => SettleAction::Ack,
         Some(output) => {
@@ -182,12 +205,7 @@ pub async fn ack(app: State<App>, who: Caller, place: Place, input: Input) -> An
 ///
 /// # Errors
 /// As [`ack`].
-pub async fn abandon(
-    app: State<App>,
-    who: Caller,
-    place: Place,
-    input: Input,
-) -> Answer<Json<Items<Settled>>> {
+pub async fn abandon(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<SettledItems>> {
     settle(&app, &who, &place, &input, |item| SettleAction::Abandon {
         error: reason(item),
         retry: item.duration("retryAfter").map_or(Retry::Policy, Retry::After),
@@ -199,7 +217,7 @@ pub async fn abandon(
 ///
 /// # Errors
 /// As [`ack`].
-pub async fn fail(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<Items<Settled>>> {
+pub async fn fail(app: State<App>, who: Caller, place: Place, input: Input) -> Answer<Json<SettledItems>> {
     settle(&app, &who, &place, &input, |item| SettleAction::Fail { error: reason(item) }).await
 }
 
@@ -213,12 +231,12 @@ async fn settle(
     place: &Place,
     input: &Input,
     word: fn(&mut Fields<'_, '_>) -> SettleAction,
-) -> Answer<Json<Items<Settled>>> {
+) -> Answer<Json<SettledItems>> {
     let lane = place.lane(app, caller.tenant).await?;
     let (named, _) = read_items(input, word)?;
     let (ids, items): (Vec<String>, Vec<ItemSettlement>) = named.into_iter().map(|n| (n.id, n.item)).unzip();
     let outcomes = app.engine.settle(&lane, items).await?;
-    Ok(Json(Items::settled(ids, outcomes)))
+    Ok(Json(SettledItems::new(ids, outcomes)))
 }
 
 /// `POST /api/queues/{topic}/extend`: the lease of every claim that is named.
@@ -230,13 +248,13 @@ pub async fn extend(
     caller: Caller,
     place: Place,
     input: Input,
-) -> Answer<Json<Items<Settled>>> {
+) -> Answer<Json<SettledItems>> {
     let lane = place.lane(&app, caller.tenant).await?;
     let (named, lease) = read_items(&input, |_| SettleAction::Ack)?;
     let (ids, items): (Vec<String>, Vec<(Token, MessageId)>) =
         named.into_iter().map(|n| (n.id, (n.item.token, n.item.message))).unzip();
     let outcomes = app.engine.extend(&lane, items, lease).await?;
-    Ok(Json(Items::settled(ids, outcomes)))
+    Ok(Json(SettledItems::new(ids, outcomes)))
 }
 
 fn read_items(

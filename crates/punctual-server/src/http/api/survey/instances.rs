@@ -4,6 +4,9 @@
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
+use crate::http::openapi::documents;
+use crate::http::openapi::values::{DateTime, PublicIdText};
+use crate::http::openapi::words::InstanceStatus;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -22,46 +25,60 @@ use punctual::flow::store::entries::lists::EntryFilter;
 use punctual::survey::store::instance::Instance;
 use punctual::survey::store::results::ResponseListeners;
 use punctual::{EntryId, FlowId, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// An instance as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SurveyInstance")]
 pub struct Shown {
+    #[schemars(with = "PublicIdText")]
     public_id: PublicId,
     survey_id: i64,
     survey_version: u32,
     trigger_id: String,
+    #[schemars(with = "InstanceStatus")]
     status: &'static str,
     channel: String,
     recipient_address: String,
     recipient_locale: Option<String>,
     customer_ref: Option<String>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     metadata: Option<Box<RawValue>>,
+    #[schemars(with = "DateTime")]
     triggered_at: Timestamp,
     triggered_by: String,
+    #[schemars(with = "Option<DateTime>")]
     next_send_at: Option<Timestamp>,
+    #[schemars(with = "Option<DateTime>")]
     last_sent_at: Option<Timestamp>,
     reminders_remaining: i64,
     unique_hash: String,
+    #[schemars(with = "Vec<documents::DeliveryLine>")]
     delivery_log: Vec<DeliveryLine>,
     dispatches: Vec<Dispatch>,
+    #[schemars(with = "Option<DateTime>")]
     opened_at: Option<Timestamp>,
+    #[schemars(with = "Option<DateTime>")]
     completed_at: Option<Timestamp>,
 }
 
 /// One subscriber that was told of the answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dispatch {
     subscriber: String,
     status: &'static str,
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     message_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     error: Option<String>,
 }
 

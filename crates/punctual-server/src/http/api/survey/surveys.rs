@@ -1,57 +1,74 @@
 //! Surveys: drafts, versions, what their answers come to, and sending one by hand.
 
-mod comments;
-mod results;
+pub(in crate::http) mod comments;
+pub(in crate::http) mod results;
 mod send;
 
 pub use comments::comments;
 pub use results::{Shown as ShownResults, export, results, shown as shown_results};
-pub use send::send;
+pub use send::{SentByHand, send};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
+use crate::http::api::requests::NewSurvey;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::documents::SurveyDefinition;
+use crate::http::openapi::values::{DateTime, ProblemAt};
 use crate::http::pagination::{List, Page, weight};
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
 use punctual::flow::store::flows::{Flow, FlowDraft};
 use punctual::{FlowId, Problem, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// A survey as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Survey")]
 pub struct Shown {
+    #[schemars(range(min = 1))]
     id: i64,
     name: String,
     integration_id: Option<String>,
+    #[schemars(with = "SurveyDefinition")]
     draft: Value,
     published_version: Option<u32>,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    #[schemars(with = "DateTime")]
     updated_at: Timestamp,
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 
 /// A survey that was published.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SurveyPublished")]
 pub struct Published {
     survey_id: i64,
+    #[schemars(range(min = 1))]
     version: u32,
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 
 /// A version as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SurveyVersion")]
 pub struct ShownVersion {
     survey_id: i64,
+    #[schemars(range(min = 1))]
     version: u32,
+    #[schemars(with = "SurveyDefinition")]
     definition: Value,
+    #[schemars(with = "DateTime")]
     published_at: Timestamp,
 }
 
@@ -179,7 +196,7 @@ fn read_draft(input: &Input, known: Option<Flow>) -> Answer<FlowDraft> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["name", "integrationId", "definition"]);
+    read.only_of::<NewSurvey>();
     let fresh = known.is_none();
     let name = if fresh || read.value("name").is_some() { Some(read.need_text("name")) } else { None };
     if fresh {

@@ -2,55 +2,62 @@
 
 mod explain;
 
-pub use explain::explain;
+pub use explain::{Explanations, explain};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input, not_json};
+use crate::http::openapi::values::ProblemAt;
+use crate::http::openapi::words::IngestOutcome;
 use axum::Json;
 use axum::extract::State;
 use punctual::engine::{Ingest, Ingested, Instance, Outcome};
 use punctual::{Problem, Problems};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What became of the events, in the order given.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Ingested")]
 pub struct Answered {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created: Option<usize>,
-    /// In a dry run instead of `created`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    would_create: Option<usize>,
+    created: usize,
     skipped: usize,
-    /// Events that ended an instance, by the `stopOn` of its trigger.
+    /// Events that ended an instance.
     stopped: usize,
     failed: usize,
     unmatched: usize,
     items: Vec<Item>,
+    /// Such as an event kind that no published trigger is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
 }
 
 /// What became of one event.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "IngestedItem")]
 pub struct Item {
+    #[schemars(with = "IngestOutcome")]
     outcome: &'static str,
     instances: Vec<Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     error: Option<String>,
 }
 
 /// An entry that an event was about.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Shown {
     survey_id: i64,
     trigger_id: String,
-    /// None for an entry that a dry run would create.
-    public_id: Option<String>,
+    public_id: String,
+    #[schemars(with = "IngestOutcome")]
     outcome: &'static str,
 }
 
@@ -73,7 +80,7 @@ fn read_ingest(input: &Input) -> Answer<Ingest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["eventKind", "items"]);
+    read.only_of::<requests::Ingest>();
     let event_kind = read.need_name("eventKind");
     read.need("items");
     let items = read.list("items").cloned().unwrap_or_default();
@@ -81,35 +88,11 @@ fn read_ingest(input: &Input) -> Answer<Ingest> {
     Ok(Ingest { event_kind, items })
 }
 
-/// The answer to a dry run: nothing was created, so nothing has an id.
-pub(in crate::http::api) fn foretold(done: Vec<Ingested>) -> Answered {
-    let mut answered = answered(done);
-    answered.would_create = answered.created.take();
-    let instances = |item: &mut Item| std::mem::take(&mut item.instances);
-    for item in &mut answered.items {
-        item.outcome = would(item.outcome);
-        let foretell = |one: Shown| Shown {
-            public_id: one.public_id.filter(|_| one.outcome != CREATED),
-            outcome: would(one.outcome),
-            ..one
-        };
-        item.instances = instances(item).into_iter().map(foretell).collect();
-    }
-    answered
-}
-
-const CREATED: &str = "Created";
-
-fn would(outcome: &'static str) -> &'static str {
-    if outcome == CREATED { "WouldCreate" } else { outcome }
-}
-
 /// The answer to an ingest.
-pub(in crate::http::api) fn answered(done: Vec<Ingested>) -> Answered {
+fn answered(done: Vec<Ingested>) -> Answered {
     let count = |outcome: Outcome| done.iter().filter(|item| item.outcome == outcome).count();
     Answered {
-        created: Some(count(Outcome::Created)),
-        would_create: None,
+        created: count(Outcome::Created),
         skipped: count(Outcome::Skipped),
         stopped: count(Outcome::Stopped),
         failed: count(Outcome::Failed),
@@ -123,7 +106,7 @@ fn shown(item: Ingested) -> Item {
     let instance = |one: Instance| Shown {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
-        public_id: Some(one.public_id.to_string()),
+        public_id: one.public_id.to_string(),
         outcome: word(one.outcome),
     };
     Item {
@@ -133,9 +116,9 @@ fn shown(item: Ingested) -> Item {
     }
 }
 
-const fn word(outcome: Outcome) -> &'static str {
+pub(super) const fn word(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Created => CREATED,
+        Outcome::Created => "Created",
         Outcome::Skipped => "Skipped",
         Outcome::Stopped => "Stopped",
         Outcome::NoMatch => "NoMatch",

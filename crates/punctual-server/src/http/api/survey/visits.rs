@@ -4,9 +4,11 @@
 //! so far; nothing about the recipient, and nothing of an answer that was handed in.
 
 use crate::app::App;
+use crate::http::api::requests::{SurveyResponse, SurveyResponseMeta};
 use crate::http::error::{Answer, Failure};
-use crate::http::input;
-use crate::http::input::Fields;
+use crate::http::input::{self, Fields};
+use crate::http::openapi::values::{DateTime, LocalTexts, PublicIdText};
+use crate::http::openapi::words::{InstanceStatus, QuestionType, TextDirection};
 use crate::http::public::survey::BODY_BYTES_MAX;
 use crate::http::public::visitor::SurveyVisitor;
 use axum::Json;
@@ -20,6 +22,7 @@ use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::survey::rules::survey::{Choice, Kind, NPS, Question};
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
@@ -27,27 +30,72 @@ use serde_json::{Map, Number, Value, json};
 const AGENT_CHARS_MAX: usize = 255;
 
 /// A visit, as the API shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Visit")]
 pub struct VisitShown {
+    #[schemars(with = "PublicIdText")]
     public_id: PublicId,
+    #[schemars(with = "InstanceStatus")]
     status: &'static str,
+    /// The survey's locale for the recipient.
     locale: String,
+    #[schemars(with = "TextDirection")]
     direction: &'static str,
+    #[schemars(with = "LocalTexts")]
     title: Value,
     locales: Vec<String>,
     default_locale: String,
-    questions: Vec<Value>,
+    questions: Vec<ShownQuestion>,
+    /// What was filled in so far; empty once it was handed in.
     answers: Map<String, Value>,
+    #[schemars(with = "Option<DateTime>")]
     completed_at: Option<Timestamp>,
 }
 
 /// What was handed in.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Completed {
+    #[schemars(with = "PublicIdText")]
     public_id: PublicId,
+    #[schemars(with = "DateTime")]
     completed_at: Timestamp,
+}
+
+/// A question of a survey.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Question")]
+pub struct ShownQuestion {
+    id: String,
+    #[serde(rename = "type")]
+    #[schemars(with = "QuestionType")]
+    kind: &'static str,
+    #[schemars(with = "LocalTexts")]
+    text: Value,
+    #[schemars(with = "Option<LocalTexts>")]
+    help: Option<Value>,
+    required: bool,
+    options: Option<Vec<ShownChoice>>,
+    #[schemars(extend("type" = ["number", "string", "null"]))]
+    min: Value,
+    #[schemars(extend("type" = ["number", "string", "null"]))]
+    max: Value,
+    /// A condition over the answers before it.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    show_if: Option<Value>,
+}
+
+/// One of the answers that a question offers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ShownChoice {
+    /// The value in an answer: a text or a number.
+    value: Value,
+    #[schemars(with = "LocalTexts")]
+    text: Value,
+    other: bool,
 }
 
 /// `GET /api/public/survey-instances/{publicId}`
@@ -72,24 +120,25 @@ pub async fn show(State(app): State<App>, visitor: SurveyVisitor) -> Answer<Json
     }))
 }
 
-fn question(question: &Question) -> Value {
-    let choice = |choice: &Choice| {
-        let text = choice.text.to_json();
-        json!({"value": choice.value, "text": text, "other": choice.other})
+fn question(question: &Question) -> ShownQuestion {
+    let choice = |choice: &Choice| ShownChoice {
+        value: choice.value.clone(),
+        text: choice.text.to_json(),
+        other: choice.other,
     };
     let choices = question.kind.choices();
     let (min, max) = bounds(&question.kind);
-    json!({
-        "id": question.id,
-        "type": question.kind.word(),
-        "text": question.text.to_json(),
-        "help": question.help.as_ref().map(Texts::to_json),
-        "required": question.required,
-        "options": (!choices.is_empty()).then(|| choices.iter().map(choice).collect::<Value>()),
-        "min": min,
-        "max": max,
-        "showIf": question.show_if.as_ref().map(punctual::base::condition::Condition::to_json),
-    })
+    ShownQuestion {
+        id: question.id.clone(),
+        kind: question.kind.word(),
+        text: question.text.to_json(),
+        help: question.help.as_ref().map(Texts::to_json),
+        required: question.required,
+        options: (!choices.is_empty()).then(|| choices.iter().map(choice).collect()),
+        min,
+        max,
+        show_if: question.show_if.as_ref().map(punctual::base::condition::Condition::to_json),
+    }
 }
 
 /// The ends of what is counted, as the type counts it; null is no end.
@@ -165,12 +214,12 @@ fn read(body: &Bytes) -> Answer<HandedIn> {
     let body = input::object(body)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);
-    fields.only(&["answers", "meta"]);
+    fields.only_of::<SurveyResponse>();
     fields.need("answers");
     let answers = fields.object("answers").cloned().unwrap_or_default();
     let agent = fields.object("meta").and_then(|meta| {
         let mut meta = Fields::new(meta, "meta", &mut problems);
-        meta.only(&["agentId"]);
+        meta.only_of::<SurveyResponseMeta>();
         let agent = meta.text("agentId");
         if agent.as_ref().is_some_and(|agent| agent.chars().count() > AGENT_CHARS_MAX) {
             meta.wrong("agentId", format!("has more than {AGENT_CHARS_MAX} characters"));

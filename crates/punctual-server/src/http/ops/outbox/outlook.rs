@@ -3,28 +3,33 @@
 
 use crate::app::App;
 use crate::http::error::Answer;
+use crate::http::openapi::values::PublicIdText;
+use crate::http::openapi::words::OutlookOutcome;
 use punctual::Tenant;
 use punctual::delivery::store::entries::preview::Foreseen;
 use punctual::engine::Outcome;
 use punctual::flow::rules::public_id::PublicId;
 use punctual::operate::store::outbox::failed::Failed;
 use punctual::survey::run::ingest::foretold::ForetoldInstance;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
 
 /// Messages of one event that are told one by one.
 const TOLD_MAX: usize = 100;
 
-/// What people would be told of one event.
-#[derive(Debug, Default, Serialize)]
+/// What would become of an event by today's templates and surveys, if it is for people.
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "EventOutlook")]
 pub struct Outlook {
     /// Messages that would be sent.
     sent_again: usize,
     /// Messages that would not.
     stopped: usize,
-    /// Why there are none at all.
+    /// Why it would fail again, or come to nothing.
     reason: Option<String>,
+    /// The messages, up to 100.
     items: Vec<Message>,
     /// How many more there are than items.
     more_items: usize,
@@ -33,25 +38,30 @@ pub struct Outlook {
 }
 
 /// One survey instance.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Instance {
     survey_id: i64,
     trigger_id: String,
     /// Null for one that is not there yet.
+    #[schemars(with = "Option<PublicIdText>")]
     public_id: Option<PublicId>,
+    #[schemars(with = "OutlookOutcome")]
     outcome: Outcome,
     /// Why it would not be begun.
     reason: Option<&'static str>,
 }
 
 /// One message to a person.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Message {
     channel: String,
     idempotency_key: String,
     stopped: bool,
+    /// Why it is stopped.
     reason: Option<&'static str>,
 }
 

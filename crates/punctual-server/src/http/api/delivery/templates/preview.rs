@@ -4,8 +4,12 @@ use super::find;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::Id;
+use crate::http::api::requests::PreviewMessageTemplate;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::documents::ProviderTemplate;
+use crate::http::openapi::values::ProblemAt;
+use crate::http::openapi::words::SmsEncoding;
 use axum::Json;
 use axum::extract::State;
 use punctual::delivery::rules::template::MessageTemplate;
@@ -14,22 +18,39 @@ use punctual::delivery::rules::template::segments::Segments;
 use punctual::delivery::store::templates::Template;
 use punctual::engine::{Trial, Tried};
 use punctual::{MessageId, Problem, Problems};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What a template says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "MessageTemplatePreview")]
 pub struct Preview {
     id: String,
+    #[schemars(range(min = 1))]
     template_version: u32,
     locale: String,
     subject: Option<String>,
     body: String,
     html: Option<String>,
-    segments: Option<Value>,
+    /// How many SMS it is, for channels of that kind.
+    segments: Option<SmsSegments>,
+    #[schemars(with = "Option<ProviderTemplate>")]
     provider_template: Option<Value>,
+    #[schemars(with = "Vec<ProblemAt>")]
     warnings: Vec<Problem>,
+}
+
+/// How many SMS a text is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SmsSegments {
+    #[schemars(range(min = 1))]
+    count: usize,
+    units: usize,
+    #[schemars(with = "SmsEncoding")]
+    encoding: &'static str,
 }
 
 /// `POST /api/message-templates/{id}/preview {payload?|eventId?, locale?}`: sends nothing. Without a payload
@@ -66,7 +87,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["payload", "eventId", "locale"]);
+    read.only_of::<PreviewMessageTemplate>();
     let mut trial = Trial {
         payload: read.object("payload").cloned().map(Value::Object),
         event_kind: None,
@@ -102,7 +123,7 @@ async fn read(app: &App, caller: &Caller, input: &Input) -> Answer<Trial> {
     Ok(trial)
 }
 
-fn segments(text: &str) -> Value {
+fn segments(text: &str) -> SmsSegments {
     let of = Segments::of(text);
-    json!({"count": of.count, "units": of.units, "encoding": of.encoding()})
+    SmsSegments { count: of.count, units: of.units, encoding: of.encoding() }
 }

@@ -6,6 +6,7 @@ use super::named::ScheduleId;
 use super::shown::{Shown, change_step, shown};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::api::requests::ScheduleChange;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
 use axum::Json;
@@ -58,7 +59,7 @@ async fn change(
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);
-    fields.only(&["reason"]);
+    fields.only_of::<ScheduleChange>();
     let reason = fields.need_text("reason");
     problems.into_result()?;
     let name = match id {

@@ -5,6 +5,8 @@ use crate::auth::Caller;
 use crate::http::api::delivery::communication_logs::{
     BY_PERSON, NO_CHANNEL, channel_of, outcome_of, words_of,
 };
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::{EntryKind, ScheduleStatus, ScheduleStepOutcome, TriggerType};
 use punctual::Timestamp;
 use punctual::base::zone::Zone;
 use punctual::delivery::rules::delivery::DeliveryStatus;
@@ -12,24 +14,33 @@ use punctual::delivery::store::deliveries::log::LoggedDelivery;
 use punctual::delivery::store::deliveries::schedule::ScheduledEntry;
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::EntryChange;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A schedule as it is shown. What does not apply to it is null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Schedule")]
 pub struct Shown {
     id: String,
     key: String,
     #[serde(rename = "type")]
+    #[schemars(with = "EntryKind")]
     kind: &'static str,
+    #[schemars(with = "TriggerType")]
     trigger_type: &'static str,
+    #[schemars(with = "ScheduleStatus")]
     status: &'static str,
+    #[schemars(with = "DateTime")]
     scheduled_on: Timestamp,
     scheduled_local_date: Option<String>,
     time_zone: Option<String>,
     attempt_count: usize,
+    /// When the next of its messages that wait is due.
+    #[schemars(with = "Option<DateTime>")]
     next_retry_on: Option<Timestamp>,
     on_hold: bool,
+    /// The word for why it ended so, or for what it waits, such as `QuietHours`.
     reason_code: Option<String>,
     last_error: Option<String>,
     input_hash: Option<String>,
@@ -39,7 +50,8 @@ pub struct Shown {
 }
 
 /// How its messages stand.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Counts {
     open: u32,
     sent: u32,
@@ -47,17 +59,25 @@ pub struct Counts {
 }
 
 /// One try to send one of its messages, or a change of the entry.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ScheduleStep")]
 pub struct Step {
+    #[schemars(with = "DateTime")]
     pub(super) at: Timestamp,
+    /// The status before, of the message or of the schedule.
     from: Option<String>,
+    /// The status after.
     to: String,
+    /// Who did it, for what a person did.
     actor: Option<String>,
+    /// Why a person did it, or the word for why a message was not sent.
     reason: Option<String>,
+    /// What made it so, such as the event that stopped it.
     cause: Option<String>,
     delivery_id: Option<String>,
     channel: Option<String>,
+    #[schemars(with = "ScheduleStepOutcome")]
     outcome: String,
     error: Option<String>,
     provider_message_id: Option<String>,

@@ -7,6 +7,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::api::delivery::communication_logs::words_of;
 use crate::http::error::Answer;
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::{ResolvedAt, ScheduleStatus};
 use axum::Json;
 use axum::extract::State;
 use punctual::Timestamp;
@@ -18,25 +20,32 @@ use punctual::flow::rules::entry::EntryStatus;
 use punctual::flow::store::entries::Entry;
 use punctual::flow::store::entries::history::EntryChange;
 use punctual::flow::store::entries::trace::EntryTrace;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What happened.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ScheduleTrace")]
 pub struct Trace {
     id: String,
     key: String,
+    #[schemars(with = "ScheduleStatus")]
     status: &'static str,
     lines: Vec<Line>,
-    /// What was loaded and resolved, as far as it is kept.
+    /// What was loaded and resolved when it was planned or advanced, kept for 30 days.
     resolved: Vec<ResolvedStep>,
 }
 
 /// What was loaded and resolved for one step of an entry.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct ResolvedStep {
+    #[schemars(with = "DateTime")]
     at: Timestamp,
+    #[schemars(with = "ResolvedAt")]
     step: String,
+    #[schemars(with = "Map<String, Value>")]
     detail: Value,
 }
 
@@ -48,8 +57,10 @@ impl From<EntryTrace> for ResolvedStep {
 }
 
 /// One thing that happened.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Line {
+    #[schemars(with = "DateTime")]
     at: Timestamp,
     what: String,
 }

@@ -2,24 +2,12 @@
 
 use super::{Draft, Reading, join};
 use crate::http::api::flow::entities;
+use crate::http::api::requests;
+use crate::http::api::requests::EventEntity;
 use crate::http::input::Fields;
 use punctual::flow::rules::entity::NewState;
 use punctual::{Entity, NewMessage, Problems};
 use serde_json::{Map, Value};
-
-const KNOWN: [&str; 11] = [
-    "topic",
-    "kind",
-    "key",
-    "entity",
-    "occurredAt",
-    "correlationId",
-    "dueAt",
-    "headers",
-    "id",
-    "source",
-    "schemaVersion",
-];
 
 /// Reads an event; what is wrong with it is noted.
 pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
@@ -29,7 +17,7 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
     }
     let mut read = Fields::new(&fields, &*at, &mut reading.problems);
     // A misspelt `dueAt` must not become a message that is due at once.
-    read.only(&KNOWN);
+    read.only_of::<requests::Event>();
     let id = read.id_text("id");
     let source = read.text("source").or_else(|| id.as_ref().map(|_| publisher.to_owned()));
     let message = NewMessage {
@@ -54,7 +42,7 @@ pub fn read(draft: Draft<'_>, reading: &mut Reading) -> (NewMessage, String) {
 /// `state` belongs to the entity's snapshot, not to the message.
 fn read_entity(entity: &Map<String, Value>, at: &str, reading: &mut Reading) -> Entity {
     let mut read = Fields::new(entity, at, &mut reading.problems);
-    read.only(&["type", "id", "state", "version"]);
+    read.only_of::<EventEntity>();
     read.need("id");
     let named = Entity { kind: read.need_text("type"), id: read.id_text("id").unwrap_or_default() };
     let (state, version) = entities::read_state(&mut read);

@@ -1,6 +1,7 @@
 //! What comes in about timers.
 
 use crate::http::api::queue::events::{Draft, Reading, draft, one_or_many, plain};
+use crate::http::api::requests::{TimerFilter, TimersCancel, TimersMove};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use punctual::engine::Move;
@@ -83,8 +84,11 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    let known = ["ids", "filter", "dryRun", "dueAt", "delay", "spread"];
-    read.only(&known[..if moves { 6 } else { 3 }]);
+    if moves {
+        read.only_of::<TimersMove>();
+    } else {
+        read.only_of::<TimersCancel>();
+    }
     let dry_run = read.flag("dryRun").unwrap_or(false);
     let to = if moves {
         let spread = read.duration("spread");
@@ -107,7 +111,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
 
 fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> Which {
     let mut read = Fields::new(filter, "filter", problems);
-    read.only(&["topic", "key", "correlationId", "dueFrom", "dueBefore"]);
+    read.only_of::<TimerFilter>();
     Which {
         ids: None,
         topic: read.text("topic"),

@@ -5,22 +5,27 @@ use super::results::read_filter;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
+use crate::http::openapi::values::{DateTime, PublicIdText};
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use punctual::engine::{Comment, CommentFilter, CommentPlace};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{EntryId, Error, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A free-text answer as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Comment")]
 pub struct ShownComment {
     question_id: String,
-    /// Not for viewers.
+    /// Null for viewers.
     text: Option<String>,
+    #[schemars(with = "DateTime")]
     completed_at: Timestamp,
+    #[schemars(with = "PublicIdText")]
     public_id: PublicId,
 }
 

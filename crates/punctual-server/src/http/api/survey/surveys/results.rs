@@ -21,19 +21,23 @@ use punctual::survey::store::results;
 use punctual::survey::store::results::RemovedEntries;
 use punctual::survey::store::results::ResultFilter;
 use punctual::{Engine, FlowId, Problems, Tenant, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The results of a survey.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SurveyResults")]
 pub struct Shown {
     survey_id: i64,
     pub(crate) invited: u64,
     pub(crate) completed: u64,
     pub(crate) response_rate: Option<f64>,
     by_status: Map<String, Value>,
+    /// What retention has dropped of the survey so far.
+    #[schemars(with = "RemovedCounts")]
     removed: RemovedEntries,
     pub(crate) nps: Option<f64>,
     pub(crate) csat: Option<f64>,
@@ -41,11 +45,24 @@ pub struct Shown {
     comments: Vec<ShownComment>,
 }
 
+/// What retention has dropped of the survey so far.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[allow(dead_code, reason = "the engine writes it; here is its schema")]
+pub struct RemovedCounts {
+    #[schemars(range(min = 0))]
+    entries: i64,
+    #[schemars(range(min = 0))]
+    answers: i64,
+}
+
 /// What one question came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "QuestionResults")]
 pub struct Question {
     pub(crate) id: String,
+    #[schemars(with = "Option<Map<String, Value>>")]
     text: Value,
     pub(crate) answered: u64,
     pub(crate) distribution: Vec<Line>,
@@ -57,7 +74,8 @@ pub struct Question {
 }
 
 /// How often one answer was given.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Line {
     pub(crate) value: String,
     pub(crate) count: u64,

@@ -3,14 +3,18 @@
 use super::{Id, part};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::survey::triggers::{Answered, answered, foretold};
+use crate::http::api::requests;
+use crate::http::api::survey::triggers::word;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::words::SendOutcome;
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use punctual::Problems;
 use punctual::base::csv;
-use punctual::engine::Chosen;
+use punctual::engine::{Chosen, Ingested, Instance, Outcome};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// `POST /api/surveys/{id}/triggers/{triggerId}/send`: `{recipients | csv, payload?, dryRun?}`.
@@ -23,12 +27,12 @@ pub async fn send(
     id: Id,
     path: RawPathParams,
     input: Input,
-) -> Answer<Json<Answered>> {
+) -> Answer<Json<SentByHand>> {
     let trigger_id = part(&path, "triggerId");
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["recipients", "csv", "payload", "dryRun"]);
+    read.only_of::<requests::SendByHand>();
     let dry_run = read.flag("dryRun").unwrap_or(false);
     let payload = read.object("payload").cloned().unwrap_or_default();
     let items = match (read.value("recipients").is_some(), read.value("csv").is_some()) {
@@ -48,7 +52,7 @@ pub async fn send(
     problems.into_result()?;
     let chosen = Chosen { flow: id.flow(), trigger_id, by: caller.id.clone(), dry_run };
     let done = app.engine.send_by_hand(caller.tenant, &chosen, items.unwrap_or_default()).await?;
-    Ok(Json(if dry_run { foretold(done) } else { answered(done) }))
+    Ok(Json(SentByHand::new(done, dry_run)))
 }
 
 /// A recipient is an address alone, a recipient, or a whole item with a payload of its own.
@@ -82,4 +86,86 @@ fn of_row(row: Vec<(String, String)>, payload: &Map<String, Value>) -> Value {
         }
     }
     json!({"recipient": recipient, "payload": own})
+}
+
+/// What became of the recipients; in a dry run `wouldCreate` stands for `created`, and what would be created
+/// has no id.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SentByHand {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    created: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    would_create: Option<usize>,
+    skipped: usize,
+    /// Events that ended an instance.
+    stopped: usize,
+    failed: usize,
+    unmatched: usize,
+    items: Vec<SentItem>,
+}
+
+/// What became of one recipient.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SentItem {
+    #[schemars(with = "SendOutcome")]
+    outcome: &'static str,
+    instances: Vec<SentInstance>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    error: Option<String>,
+}
+
+/// A survey instance of a recipient.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct SentInstance {
+    survey_id: i64,
+    trigger_id: String,
+    public_id: Option<String>,
+    #[schemars(with = "SendOutcome")]
+    outcome: &'static str,
+}
+
+impl SentByHand {
+    fn new(done: Vec<Ingested>, dry_run: bool) -> Self {
+        let count = |outcome: Outcome| done.iter().filter(|item| item.outcome == outcome).count();
+        let created = count(Outcome::Created);
+        Self {
+            created: (!dry_run).then_some(created),
+            would_create: dry_run.then_some(created),
+            skipped: count(Outcome::Skipped),
+            stopped: count(Outcome::Stopped),
+            failed: count(Outcome::Failed),
+            unmatched: count(Outcome::NoMatch),
+            items: done.into_iter().map(|item| SentItem::new(item, dry_run)).collect(),
+        }
+    }
+}
+
+impl SentItem {
+    fn new(item: Ingested, dry_run: bool) -> Self {
+        let instance = |one: Instance| SentInstance {
+            survey_id: one.flow.0,
+            trigger_id: one.trigger_id.to_string(),
+            public_id: (!dry_run || one.outcome != Outcome::Created).then(|| one.public_id.to_string()),
+            outcome: outcome_word(one.outcome, dry_run),
+        };
+        Self {
+            outcome: outcome_word(item.outcome, dry_run),
+            instances: item.instances.into_iter().map(instance).collect(),
+            error: item.error,
+        }
+    }
+}
+
+const fn outcome_word(outcome: Outcome, dry_run: bool) -> &'static str {
+    match outcome {
+        Outcome::Created if dry_run => "WouldCreate",
+        _ => word(outcome),
+    }
 }

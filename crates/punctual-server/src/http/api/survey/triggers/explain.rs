@@ -6,16 +6,19 @@ use crate::auth::Caller;
 use crate::http::api::queue::events::read_one;
 use crate::http::error::{Answer, Failure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::explanations;
 use axum::Json;
 use axum::extract::State;
 use punctual::engine::{EventToExplain, Explained};
 use punctual::{Error, MessageId, Problems};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// What events would come to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Explanations {
+    #[schemars(with = "Vec<explanations::Explained>")]
     items: Vec<Explained>,
 }
 
