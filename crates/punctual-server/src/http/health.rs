@@ -16,7 +16,7 @@ use punctual::{ClockMode, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The details.
+/// The health of the server, with its details.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Health")]
@@ -39,7 +39,7 @@ pub struct Details {
     loops: Vec<Loop>,
 }
 
-/// What the tables say.
+/// The database.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -73,7 +73,7 @@ struct Database {
     free_bytes: Option<u64>,
 }
 
-/// What the inbox says.
+/// Counts of the inbox.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Inbox {

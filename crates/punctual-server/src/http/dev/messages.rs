@@ -27,7 +27,7 @@ pub struct Inbox {
     dropped: u64,
 }
 
-/// A letter as it is shown.
+/// A message that the sandbox received.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SandboxMessage")]

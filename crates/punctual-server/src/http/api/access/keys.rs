@@ -18,7 +18,7 @@ use punctual::{KeyId, Problems, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A key as it is shown.
+/// A key.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Key")]

@@ -17,7 +17,7 @@ use serde::Serialize;
 /// The longest language tag, in characters.
 const LOCALE_CHARS_MAX: usize = 35;
 
-/// A tenant as it is shown.
+/// A tenant.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Tenant")]

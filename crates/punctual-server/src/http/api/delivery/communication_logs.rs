@@ -35,7 +35,7 @@ pub(in crate::http::api) const BY_PERSON: &str = "user:";
 /// Who triggered what no person asked for.
 const BY_EVENT: &str = "event";
 
-/// A delivery as it is shown.
+/// One message to a person.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Communication")]
@@ -92,7 +92,7 @@ pub struct Shown {
     receipts: Vec<ShownReceipt>,
 }
 
-/// What a provider told later, as it is shown.
+/// What a provider reported later.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CommunicationReceipt")]
 pub struct ShownReceipt {
@@ -105,7 +105,7 @@ pub struct ShownReceipt {
     error: Option<String>,
 }
 
-/// One try as it is shown.
+/// One try to send.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "CommunicationTry")]

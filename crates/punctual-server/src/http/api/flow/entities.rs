@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 /// The highest version: what every language can count to.
 const VERSION_MAX: u64 = 1 << 53;
 
-/// An entity as it is shown.
+/// An entity.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "EntityState")]

@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 /// Moments that a preview tells when it is not asked for a number.
 const PREVIEW_ITEMS_DEFAULT: usize = 10;
 
-/// A job as it is shown.
+/// A job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Job")]
@@ -51,7 +51,7 @@ pub struct Shown {
     version: i64,
 }
 
-/// A run as it is shown.
+/// A run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Run")]

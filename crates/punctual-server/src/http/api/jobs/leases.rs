@@ -54,7 +54,7 @@ pub struct Acquired {
     server_time: Timestamp,
 }
 
-/// A lease as it is shown.
+/// A lease.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Lease")]

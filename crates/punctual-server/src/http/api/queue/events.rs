@@ -283,7 +283,7 @@ fn published(enqueued: &[Enqueued], identified: &[bool], warnings: &mut Problems
     Published { accepted, duplicates: enqueued.len() - accepted, ids, warnings: Vec::new() }
 }
 
-/// A message as it is shown.
+/// A message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Message")]

@@ -39,7 +39,7 @@ pub struct Told {
     lease_until: Option<Timestamp>,
 }
 
-/// A message as it is shown.
+/// A message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "InboxMessage")]

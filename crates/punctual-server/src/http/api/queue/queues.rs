@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// A queue as it is shown.
+/// A queue.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Queue")]

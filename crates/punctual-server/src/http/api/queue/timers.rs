@@ -282,7 +282,7 @@ impl ChangedTimers {
     }
 }
 
-/// A timer as it is shown.
+/// A timer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Timer")]

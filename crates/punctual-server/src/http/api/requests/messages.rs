@@ -175,7 +175,7 @@ pub struct NewSubscription {
     enabled: Option<bool>,
 }
 
-/// A part of the body.
+/// How often an item is tried, and when again.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub struct NewSubscriptionRetry {

@@ -114,7 +114,7 @@ pub struct NewEventKind {
     updated_at: Option<Value>,
 }
 
-/// A part of the body.
+/// An entity beside that of the event.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub struct NewEventKindRelatedValue {

@@ -55,7 +55,7 @@ pub struct Candidate {
     entity: Option<Map<String, Value>>,
 }
 
-/// A part of the body.
+/// Who is asked.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub struct CandidateRecipient {
@@ -73,7 +73,7 @@ pub struct SurveyResponse {
     meta: Option<SurveyResponseMeta>,
 }
 
-/// A part of the body.
+/// About the person who answers.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub struct SurveyResponseMeta {

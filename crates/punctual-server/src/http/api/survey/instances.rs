@@ -31,7 +31,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// An instance as it is shown.
+/// A survey instance.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SurveyInstance")]

@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A survey as it is shown.
+/// A survey.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Survey")]
@@ -58,7 +58,7 @@ pub struct Published {
     warnings: Vec<Problem>,
 }
 
-/// A version as it is shown.
+/// A version.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SurveyVersion")]

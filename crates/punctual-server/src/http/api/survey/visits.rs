@@ -29,7 +29,7 @@ use serde_json::{Map, Number, Value, json};
 /// Characters of an agent's id.
 const AGENT_CHARS_MAX: usize = 255;
 
-/// A visit, as the API shows it.
+/// A survey as its link shows it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Visit")]

@@ -17,7 +17,7 @@ use punctual::flow::store::entries::history::EntryChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A schedule as it is shown. What does not apply to it is null.
+/// A schedule. What does not apply to it is null.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Schedule")]

@@ -15,7 +15,7 @@ use punctual::{EntryId, Error, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A free-text answer as it is shown.
+/// A free-text answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Comment")]
