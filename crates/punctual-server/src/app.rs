@@ -1,8 +1,8 @@
 //! What every request sees. The only place where the parts are put together is
 //! `cli::serve`.
 
-use crate::http::api::waiting::WaitingClaims;
-use crate::http::visitor::PublicLimits;
+use crate::http::api::queue::waiting::WaitingClaims;
+use crate::http::public::visitor::PublicAccess;
 use crate::http::webhooks::Webhooks;
 use punctual::Engine;
 use punctual::base::clock::{Monotonic, monotonic};
@@ -15,12 +15,12 @@ pub struct App {
     /// The engine.
     pub engine: Engine,
     /// Settings that requests depend on.
-    pub settings: Arc<AppSettings>,
+    pub settings: Arc<Settings>,
 }
 
 /// Settings that requests depend on.
 #[derive(Debug, Default)]
-pub struct AppSettings {
+pub struct Settings {
     /// A key with all rights in all tenants.
     pub root_key: Option<String>,
     /// Whether the manual clock and its routes are on.
@@ -30,19 +30,19 @@ pub struct AppSettings {
     /// Whether this is the demo: its pages are open to everybody who reaches it.
     pub demo: bool,
     /// What stands for the providers in the demo.
-    pub fakes: Option<crate::demo::fakes::Fakes>,
+    pub fakes: Option<crate::demo::fakes::FakeProviders>,
     /// What this process does.
     pub role: Role,
     /// What needs no key, and how often strangers may ask for it.
-    pub public: PublicLimits,
+    pub public: PublicAccess,
     /// The claims that wait for work.
     pub waiting: WaitingClaims,
     /// Who hears the callbacks of providers.
     pub webhooks: Webhooks,
     /// When it began.
-    pub started: StartTime,
+    pub started: Started,
     /// Whether this process is about to end.
-    pub stopping: StopNotice,
+    pub stopping: Stopping,
     /// Renders the metrics.
     pub metrics: Option<metrics_exporter_prometheus::PrometheusHandle>,
 }
@@ -86,9 +86,9 @@ impl Role {
 
 /// The moment at which a process began.
 #[derive(Clone, Copy, Debug)]
-pub struct StartTime(pub Monotonic);
+pub struct Started(pub Monotonic);
 
-impl Default for StartTime {
+impl Default for Started {
     fn default() -> Self {
         Self(monotonic())
     }
@@ -96,9 +96,9 @@ impl Default for StartTime {
 
 /// Says that the process is about to end, to requests that only wait for something.
 #[derive(Debug, Default)]
-pub struct StopNotice(watch::Sender<bool>);
+pub struct Stopping(watch::Sender<bool>);
 
-impl StopNotice {
+impl Stopping {
     /// From now on nobody should wait any longer.
     pub fn begin(&self) {
         self.0.send_replace(true);
@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_is_heard_by_those_who_wait_and_those_who_come_late() {
-        let stopping = StopNotice::default();
+        let stopping = Stopping::default();
         tokio::join!(stopping.begun(), async { stopping.begin() });
         stopping.begun().await;
     }

@@ -4,7 +4,7 @@
 //! working within a second; on a manual clock it is asked every time, since time may jump.
 
 use crate::app::{App, Exposure};
-use crate::http::error::{ApiResult, RequestFailure};
+use crate::http::error::{Answer, ApiFailure};
 use crate::http::host::is_direct;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::AUTHORIZATION;
@@ -44,7 +44,7 @@ pub struct Caller {
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum Need {
     /// Anybody.
     Nothing,
     /// Anybody on this machine; any key on a listener that others reach.
@@ -58,7 +58,7 @@ pub enum Access {
     Key(Role),
 }
 
-impl Access {
+impl Need {
     fn is_met_by(self, role: Role) -> bool {
         match self {
             Self::Nothing | Self::Probe => true,
@@ -79,32 +79,30 @@ impl Access {
 
 /// Decides who may pass.
 #[derive(Clone, Debug)]
-pub struct AccessGuard {
+pub struct Guard {
     app: App,
-    keys: Arc<ShortCache<ApiKey>>,
-    tenants: Arc<ShortCache<Tenant>>,
+    keys: Arc<Memory<ApiKey>>,
+    tenants: Arc<Memory<Tenant>>,
 }
 
-impl AccessGuard {
+impl Guard {
     /// A guard that remembers nobody yet.
     #[must_use]
     pub fn new(app: App) -> Self {
         Self { app, keys: Arc::default(), tenants: Arc::default() }
     }
 
-    async fn check(&self, need: Access, headers: &HeaderMap) -> ApiResult<Option<Caller>> {
+    async fn check(&self, need: Need, headers: &HeaderMap) -> Answer<Option<Caller>> {
         match need {
-            Access::Nothing => return Ok(None),
-            Access::Probe if self.app.settings.exposure != Exposure::Public => return Ok(None),
-            Access::Metrics | Access::Private(_) if is_private(&self.app, headers) => return Ok(None),
-            Access::Probe | Access::Metrics | Access::Private(_) | Access::Key(_) => {}
+            Need::Nothing => return Ok(None),
+            Need::Probe if self.app.settings.exposure != Exposure::Public => return Ok(None),
+            Need::Metrics | Need::Private(_) if is_private(&self.app, headers) => return Ok(None),
+            Need::Probe | Need::Metrics | Need::Private(_) | Need::Key(_) => {}
         }
         let caller = self.caller(headers).await?;
         if !need.is_met_by(caller.role) {
             let (has, needs) = (caller.role.word(), need.role().word());
-            return Err(RequestFailure::forbidden(format!(
-                "this needs the role `{needs}`; the key has `{has}`"
-            )));
+            return Err(ApiFailure::forbidden(format!("this needs the role `{needs}`; the key has `{has}`")));
         }
         Ok(Some(caller))
     }
@@ -113,7 +111,7 @@ impl AccessGuard {
     ///
     /// # Errors
     /// 401 without a working key, 403 or 404 for a tenant that is not its own.
-    pub async fn caller(&self, headers: &HeaderMap) -> ApiResult<Caller> {
+    pub async fn caller(&self, headers: &HeaderMap) -> Answer<Caller> {
         let secret = secret(headers)?;
         let wanted = headers.get(TENANT).map(|v| v.to_str().unwrap_or_default());
         if self.app.settings.root_key.as_deref().is_some_and(|root| same(root, secret)) {
@@ -127,27 +125,27 @@ impl AccessGuard {
             Some(slug) => match self.tenant(slug).await {
                 Ok(tenant) if tenant == key.tenant => tenant,
                 Err(failure) if failure.status() != StatusCode::NOT_FOUND => return Err(failure),
-                _ => return Err(RequestFailure::forbidden("this key belongs to another tenant")),
+                _ => return Err(ApiFailure::forbidden("this key belongs to another tenant")),
             },
         };
         Ok(Caller { tenant, role: key.role, name: key.name, id: key.id.to_string() })
     }
 
-    async fn key(&self, secret: &str) -> ApiResult<ApiKey> {
+    async fn key(&self, secret: &str) -> Answer<ApiKey> {
         let digest = digest::of([secret.as_bytes()]);
         if let Some(key) = self.keys.recall(&digest) {
             return Ok(key);
         }
         let found = self.app.engine.store().key_of_secret(secret).await?;
         let key =
-            found.ok_or_else(|| RequestFailure::unauthenticated("the key is unknown, revoked or expired"))?;
+            found.ok_or_else(|| ApiFailure::unauthenticated("the key is unknown, revoked or expired"))?;
         if self.app.engine.clock() == ClockMode::System {
             self.keys.remember(digest, key.clone());
         }
         Ok(key)
     }
 
-    async fn tenant(&self, slug: &str) -> ApiResult<Tenant> {
+    async fn tenant(&self, slug: &str) -> Answer<Tenant> {
         if slug == Tenant::DEFAULT_SLUG {
             return Ok(Tenant::DEFAULT);
         }
@@ -155,7 +153,7 @@ impl AccessGuard {
             return Ok(tenant);
         }
         let row = self.app.engine.store().tenant(slug).await?;
-        let row = row.ok_or_else(|| RequestFailure::not_found("there is no tenant of that name"))?;
+        let row = row.ok_or_else(|| ApiFailure::not_found("there is no tenant of that name"))?;
         self.tenants.remember(row.slug, row.tenant);
         Ok(row.tenant)
     }
@@ -171,23 +169,23 @@ pub fn is_private(app: &App, headers: &HeaderMap) -> bool {
 /// # Errors
 /// 401, 403, and 404 for a tenant that does not exist.
 pub async fn pass(
-    State((guard, need)): State<(AccessGuard, Access)>,
+    State((guard, need)): State<(Guard, Need)>,
     mut request: Request,
     next: Next,
-) -> ApiResult<Response> {
+) -> Answer<Response> {
     if let Some(caller) = guard.check(need, request.headers()).await? {
         request.extensions_mut().insert(caller);
     }
     Ok(next.run(request).await)
 }
 
-fn secret(headers: &HeaderMap) -> ApiResult<&str> {
+fn secret(headers: &HeaderMap) -> Answer<&str> {
     let said = "send a key as `Authorization: Bearer KEY`";
-    let value = headers.get(AUTHORIZATION).ok_or_else(|| RequestFailure::unauthenticated(said))?;
+    let value = headers.get(AUTHORIZATION).ok_or_else(|| ApiFailure::unauthenticated(said))?;
     let words = value.to_str().ok().and_then(|text| text.split_once(' '));
     match words {
         Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") => Ok(secret.trim()),
-        _ => Err(RequestFailure::unauthenticated(said)),
+        _ => Err(ApiFailure::unauthenticated(said)),
     }
 }
 
@@ -198,25 +196,25 @@ fn same(root: &str, given: &str) -> bool {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = RequestFailure;
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestFailure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiFailure> {
         let caller = parts.extensions.get::<Self>().cloned();
-        caller.ok_or_else(|| RequestFailure::unauthenticated("this needs a key"))
+        caller.ok_or_else(|| ApiFailure::unauthenticated("this needs a key"))
     }
 }
 
 /// What was learnt a moment ago, by name.
 #[derive(Debug)]
-struct ShortCache<T>(Mutex<HashMap<String, (Monotonic, T)>>);
+struct Memory<T>(Mutex<HashMap<String, (Monotonic, T)>>);
 
-impl<T> Default for ShortCache<T> {
+impl<T> Default for Memory<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Clone> ShortCache<T> {
+impl<T: Clone> Memory<T> {
     fn recall(&self, name: &str) -> Option<T> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, value) = known.get(name)?;

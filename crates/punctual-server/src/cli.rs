@@ -4,49 +4,85 @@
 //! is for people, or with `--json` for programs. A failure is one sentence on stderr.
 
 pub mod failure;
-pub mod serve;
+pub mod format;
 pub mod table;
-pub mod words;
 
-mod ask;
-mod bench;
-mod call;
-mod config;
+mod confirm;
 mod database;
-mod dead_letters;
-mod demo;
-mod doctor;
-mod emit;
-mod explain;
-mod inbox;
-mod ingest;
-mod jobs;
-mod keys;
-mod leases;
-mod logs;
-mod migrate;
-mod outbox;
-mod queues;
-mod status;
-mod subscriptions;
-mod surveys;
-mod tenants;
-mod tick;
-mod timers;
-mod unmoved;
+mod unchanged;
 
-use crate::config::{ConfigFile, SettingSources};
+pub mod server {
+    //! Commands that run a server.
+
+    pub(super) mod demo;
+    pub(super) mod logs;
+    pub mod serve;
+}
+
+mod access {
+    //! Commands for tenants and keys.
+
+    pub(super) mod keys;
+    pub(super) mod tenants;
+}
+
+mod jobs {
+    //! Commands for cron jobs and leases.
+
+    pub(super) mod cron_jobs;
+    pub(super) mod leases;
+}
+
+mod operate {
+    //! Commands for the operation of a server and its database.
+
+    pub(super) mod bench;
+    pub(super) mod call;
+    pub(super) mod config;
+    pub(super) mod doctor;
+    pub(super) mod migrate;
+    pub(super) mod status;
+    pub(super) mod tick;
+}
+
+mod queue {
+    //! Commands for messages, queues, subscriptions, timers, the outbox and the inbox.
+
+    pub(super) mod dead_letters;
+    pub(super) mod emit;
+    pub(super) mod inbox;
+    pub(super) mod outbox;
+    pub(super) mod queues;
+    pub(super) mod subscriptions;
+    pub(super) mod timers;
+}
+
+mod survey {
+    //! Commands for surveys and the events that begin them.
+
+    pub(super) mod explain;
+    pub(super) mod ingest;
+    pub(super) mod surveys;
+}
+
+use crate::config::{File, Sources};
+use access::{keys, tenants};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use failure::{CommandFailure, CommandResult};
+use failure::{CommandFailure, Outcome};
+use jobs::{cron_jobs, leases};
+use operate::{bench, config, doctor, migrate, status, tick};
+use queue::{dead_letters, emit, inbox, outbox, queues, subscriptions, timers};
+use server::{demo, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use survey::{explain, ingest, surveys};
 
 /// Business events into messages and work that happen on time, once, and provably.
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = failure::CODES, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
-    everywhere: GlobalOptions,
+    options: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -65,17 +101,17 @@ struct GlobalOptions {
     config: Option<PathBuf>,
     /// The file's settings.
     #[arg(skip)]
-    file: ConfigFile,
+    file: File,
     /// Which settings are flags, and which come from the environment.
     #[arg(skip)]
-    sources: SettingSources,
+    sources: Sources,
 }
 
 impl GlobalOptions {
     /// Reads the file. Its database is that of every command but `demo`, which leaves real ones alone.
-    fn with_file(mut self, command: &Command) -> CommandResult<Self> {
+    fn with_file(mut self, command: &Command) -> Outcome<Self> {
         if let Some(path) = self.config.as_deref().filter(|_| !matches!(command, Command::Demo(_))) {
-            self.file = ConfigFile::read(path)?;
+            self.file = File::read(path)?;
             self.database = self.database.or_else(|| self.file.database.clone());
         }
         Ok(self)
@@ -125,7 +161,7 @@ enum Command {
     Timer(timers::Timers),
     /// Put, look at, trigger and delete jobs; preview a cron pattern
     #[command(subcommand)]
-    Job(jobs::Jobs),
+    Job(cron_jobs::Jobs),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -139,7 +175,7 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Measure this machine
     #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    Bench(bench::Bench),
 }
 
 /// Runs the command line.
@@ -149,52 +185,52 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return misunderstood(&error),
     };
-    let everywhere = GlobalOptions { sources, ..cli.everywhere };
-    let json = everywhere.json;
-    match runtime().and_then(|runtime| runtime.block_on(run(cli.command, everywhere))) {
+    let options = GlobalOptions { sources, ..cli.options };
+    let json = options.json;
+    match runtime().and_then(|runtime| runtime.block_on(run(cli.command, options))) {
         Ok(code) => code,
         Err(failure) => failure.report(json),
     }
 }
 
 /// The command line, and where each of its values came from.
-fn parse() -> Result<(Cli, SettingSources), clap::Error> {
+fn parse() -> Result<(Cli, Sources), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
-    Ok((Cli::from_arg_matches(&matches)?, SettingSources::of(&matches)))
+    Ok((Cli::from_arg_matches(&matches)?, Sources::of(&matches)))
 }
 
-async fn run(command: Command, everywhere: GlobalOptions) -> CommandResult<ExitCode> {
-    let everywhere = everywhere.with_file(&command)?;
+async fn run(command: Command, options: GlobalOptions) -> Outcome<ExitCode> {
+    let options = options.with_file(&command)?;
     match command {
-        Command::Serve(flags) => serve::run(everywhere, *flags).await?,
-        Command::Config(command) => command.run(&everywhere)?,
-        Command::Demo(command) => command.run(&everywhere).await?,
-        Command::Migrate(command) => command.run(&everywhere).await?,
-        Command::Status(command) => command.run(&everywhere).await?,
-        Command::Emit(command) => command.run(&everywhere).await?,
-        Command::Ingest(command) => command.run(&everywhere).await?,
-        Command::Explain(command) => command.run(&everywhere).await?,
-        Command::Surveys(command) => command.run(&everywhere).await?,
-        Command::Tick(command) => command.run(&everywhere).await?,
-        Command::DeadLetters(command) => command.run(&everywhere).await?,
-        Command::Outbox(command) => command.run(&everywhere).await?,
-        Command::Queues(command) => command.run(&everywhere).await?,
-        Command::Subscriptions(command) => command.run(&everywhere).await?,
-        Command::Lease(command) => return command.run(&everywhere).await,
-        Command::Inbox(command) => command.run(&everywhere).await?,
-        Command::Timer(command) => command.run(&everywhere).await?,
-        Command::Job(command) => command.run(&everywhere).await?,
-        Command::Keys(command) => command.run(&everywhere).await?,
-        Command::Tenants(command) => command.run(&everywhere).await?,
-        Command::Doctor(command) => return command.run(&everywhere).await,
-        Command::Bench(command) => command.run(&everywhere).await?,
+        Command::Serve(flags) => serve::run(options, *flags).await?,
+        Command::Config(command) => command.run(&options)?,
+        Command::Demo(command) => command.run(&options).await?,
+        Command::Migrate(command) => command.run(&options).await?,
+        Command::Status(command) => command.run(&options).await?,
+        Command::Emit(command) => command.run(&options).await?,
+        Command::Ingest(command) => command.run(&options).await?,
+        Command::Explain(command) => command.run(&options).await?,
+        Command::Surveys(command) => command.run(&options).await?,
+        Command::Tick(command) => command.run(&options).await?,
+        Command::DeadLetters(command) => command.run(&options).await?,
+        Command::Outbox(command) => command.run(&options).await?,
+        Command::Queues(command) => command.run(&options).await?,
+        Command::Subscriptions(command) => command.run(&options).await?,
+        Command::Lease(command) => return command.run(&options).await,
+        Command::Inbox(command) => command.run(&options).await?,
+        Command::Timer(command) => command.run(&options).await?,
+        Command::Job(command) => command.run(&options).await?,
+        Command::Keys(command) => command.run(&options).await?,
+        Command::Tenants(command) => command.run(&options).await?,
+        Command::Doctor(command) => return command.run(&options).await,
+        Command::Bench(command) => command.run(&options).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Two threads: the engine waits for a database, not for processors, and each thread costs
 /// memory even when it is idle.
-fn runtime() -> CommandResult<tokio::runtime::Runtime> {
+fn runtime() -> Outcome<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -11,14 +11,14 @@ mod retention;
 mod root_key;
 mod shown;
 
-pub use file::{CONNECTION_KEYS, ConfigFile, ConnectionsFile, KEYS, PUBLIC_KEYS, PublicFile};
+pub use file::{CONNECTION_KEYS, ConnectionsFile, File, KEYS, PUBLIC_KEYS, PublicFile};
 pub use root_key::{ROOT_KEY_CHARS_MIN, decide as root_key};
-pub use shown::{EffectiveSetting, SettingSources, show};
+pub use shown::{ShownSetting, Sources, show};
 
 use crate::app::{Exposure, Role};
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use crate::http::host::is_loopback;
-use crate::http::visitor::REQUESTS_PER_MINUTE_DEFAULT;
+use crate::http::public::visitor::REQUESTS_PER_MINUTE_DEFAULT;
 use clap::ValueEnum;
 use punctual::ClockMode;
 use punctual::base::duration;
@@ -156,7 +156,7 @@ pub struct Config {
     /// The link to a survey, with `{publicId}` in it; this server's own address if `None`.
     pub survey_url: Option<String>,
     /// Ways to reach people.
-    pub channels: channels::ConfiguredChannels,
+    pub channels: channels::Channels,
     /// What needs no key.
     pub public: PublicConfig,
     /// How many connections there may be; what it leaves out follows the descriptors that the process may
@@ -176,7 +176,7 @@ pub struct PublicConfig {
 }
 
 impl PublicConfig {
-    fn decide(file: Option<PublicFile>) -> CommandResult<Self> {
+    fn decide(file: Option<PublicFile>) -> Outcome<Self> {
         let file = file.unwrap_or_default();
         let requests_per_minute = file.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE_DEFAULT);
         if requests_per_minute == 0 {
@@ -200,11 +200,7 @@ impl Config {
     ///
     /// # Errors
     /// One sentence about the first setting that cannot be used.
-    pub fn decide(
-        database: Option<String>,
-        flags: Flags,
-        file: (Option<&Path>, ConfigFile),
-    ) -> CommandResult<Self> {
+    pub fn decide(database: Option<String>, flags: Flags, file: (Option<&Path>, File)) -> Outcome<Self> {
         let encryption_keys = encryption_key::decide()?;
         let folder = file.0.map(providers_folder);
         let file = file.1;
@@ -285,7 +281,7 @@ fn host_of(url: &str) -> &str {
 ///
 /// # Errors
 /// One sentence about what cannot be used.
-pub fn survey_url_of(flags: &Flags, file: &ConfigFile) -> CommandResult<String> {
+pub fn survey_url_of(flags: &Flags, file: &File) -> Outcome<String> {
     let survey_url = flags.survey_url.clone().or_else(|| file.survey_url.clone());
     if let Some(url) = survey_url {
         return Ok(url);
@@ -300,7 +296,7 @@ pub fn survey_url_of(flags: &Flags, file: &ConfigFile) -> CommandResult<String> 
 ///
 /// # Errors
 /// One sentence: it is no duration.
-pub fn inbox_stuck_after_of(flags: &Flags, file: &ConfigFile) -> CommandResult<Duration> {
+pub fn inbox_stuck_after_of(flags: &Flags, file: &File) -> Outcome<Duration> {
     let text = flags.inbox_stuck_after.clone().or_else(|| file.inbox_stuck_after.clone());
     let decided = length("inbox_stuck_after", text)?;
     Ok(decided.unwrap_or_else(|| InboxSettings::default().stuck_after))
@@ -315,8 +311,8 @@ fn providers_folder(config: &Path) -> PathBuf {
 ///
 /// # Errors
 /// One sentence about the first thing that cannot be used.
-pub fn channels_of(config: &Path) -> CommandResult<(channels::ConfiguredChannels, Option<String>)> {
-    let file = ConfigFile::read(config)?;
+pub fn channels_of(config: &Path) -> Outcome<(channels::Channels, Option<String>)> {
+    let file = File::read(config)?;
     let channels = channels::decide(&file.channels, Some(&providers_folder(config)))?;
     let public = PublicConfig::decide(file.public)?;
     Ok((channels, known_url(&public, file.survey_url.as_deref()).map(str::to_owned)))
@@ -328,7 +324,7 @@ fn known_url<'a>(public: &'a PublicConfig, survey_url: Option<&'a str>) -> Optio
     public.url.as_deref().or_else(surveys)
 }
 
-fn check_connections(file: ConnectionsFile) -> CommandResult<ConnectionsFile> {
+fn check_connections(file: ConnectionsFile) -> Outcome<ConnectionsFile> {
     for (name, value) in [("max", file.max), ("per_address", file.per_address)] {
         if value == Some(0) {
             return Err(CommandFailure::usage(format!(
@@ -339,13 +335,13 @@ fn check_connections(file: ConnectionsFile) -> CommandResult<ConnectionsFile> {
     Ok(file)
 }
 
-fn length(name: &str, text: Option<String>) -> CommandResult<Option<Duration>> {
+fn length(name: &str, text: Option<String>) -> Outcome<Option<Duration>> {
     let read =
         |text: String| duration::parse(&text).map_err(|e| CommandFailure::usage(format!("{name}: {e}")));
     text.map(read).transpose()
 }
 
-fn address(text: &str) -> CommandResult<SocketAddr> {
+fn address(text: &str) -> Outcome<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
     found.ok_or_else(|| {
         CommandFailure::usage(format!(
@@ -358,13 +354,13 @@ fn address(text: &str) -> CommandResult<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn decide(flags: Flags) -> CommandResult<Config> {
-        Config::decide(Some("sqlite::memory:".into()), flags, (None, ConfigFile::default()))
+    fn decide(flags: Flags) -> Outcome<Config> {
+        Config::decide(Some("sqlite::memory:".into()), flags, (None, File::default()))
     }
 
     #[test]
     fn defaults_are_what_the_documentation_says() {
-        let config = Config::decide(None, Flags::default(), (None, ConfigFile::default())).unwrap();
+        let config = Config::decide(None, Flags::default(), (None, File::default())).unwrap();
         assert_eq!(config.database, "sqlite:punctual.db");
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
         assert_eq!((config.role, config.clock, config.migrate), (Role::All, ClockMode::System, true));

@@ -17,7 +17,7 @@ mod stream;
 
 pub use limits::{ConnectionLimits, Timeouts};
 
-use crate::http::error::RequestFailure;
+use crate::http::error::ApiFailure;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -30,7 +30,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use peer::Peer;
-use places::{ConnectionAdmission, ConnectionPlace, Limit, Places};
+use places::{Admission, Limit, Place, Places};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn rest_after(error: &std::io::Error, places: &Places) {
 async fn connection(
     stream: TcpStream,
     address: SocketAddr,
-    place: ConnectionPlace,
+    place: Place,
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -141,7 +141,7 @@ async fn respond(
     request: Request<Incoming>,
     address: SocketAddr,
     peer: Arc<Peer>,
-    admission: ConnectionAdmission,
+    admission: Admission,
     router: Router,
 ) -> Response<ResponseBody> {
     let is_health = request.uri().path().starts_with("/health");
@@ -149,7 +149,7 @@ async fn respond(
     let mut request = request.map(|body| Body::new(RequestBody::new(body, Arc::clone(&peer))));
     request.extensions_mut().insert(ConnectInfo(address));
     let response = match admission {
-        ConnectionAdmission::Reserve(limit) if !is_health => busy(limit),
+        Admission::Reserve(limit) if !is_health => busy(limit),
         _ => router.oneshot(request).await.into_response(),
     };
     response.map(|body| ResponseBody::new(body, peer))
@@ -159,7 +159,7 @@ async fn respond(
 fn busy(limit: Limit) -> Response<Body> {
     limit.count_refused();
     let said = "this server has as many connections as it may; try again soon";
-    let failure = RequestFailure::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-connections", said);
+    let failure = ApiFailure::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-connections", said);
     let mut response = failure.retry_after(BUSY_SECONDS).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

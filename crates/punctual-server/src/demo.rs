@@ -12,7 +12,7 @@ mod shop;
 pub use shop::{TOPICS, handle, prepare, sell};
 
 use crate::app::Exposure;
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use crate::config::Config;
 use punctual::base::random;
 
@@ -21,7 +21,7 @@ use punctual::base::random;
 /// # Errors
 /// PRD-15: everybody who reaches the demo may look at it, so a public address is refused
 /// unless it was asked for.
-pub fn settings(mut config: Config, allow_public: bool) -> CommandResult<(Config, Option<String>)> {
+pub fn settings(mut config: Config, allow_public: bool) -> Outcome<(Config, Option<String>)> {
     if config.exposure() != Exposure::Local && !allow_public {
         return Err(CommandFailure::usage(format!(
             "the demo is open to everybody who reaches it, and {} is not only this machine; \
@@ -39,11 +39,11 @@ pub fn settings(mut config: Config, allow_public: bool) -> CommandResult<(Config
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigFile, Flags};
+    use crate::config::{File, Flags};
 
     fn config(listen: &str) -> Config {
         let flags = Flags { listen: Some(listen.into()), ..Flags::default() };
-        Config::decide(Some("sqlite::memory:".into()), flags, (None, ConfigFile::default())).unwrap()
+        Config::decide(Some("sqlite::memory:".into()), flags, (None, File::default())).unwrap()
     }
 
     /// PRD-15: a demo on a public address is refused unless told.

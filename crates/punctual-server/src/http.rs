@@ -3,37 +3,35 @@
 //! Who may call a route stands beside it and is checked before anything else; the OpenAPI
 //! document, the page of operations and the tests of roles are made from the same table.
 
-pub mod answers;
 pub mod api;
 pub mod body_limit;
 pub mod body_room;
 pub mod dev;
-pub mod docs;
 pub mod error;
-pub mod frame;
 pub mod health;
 pub mod host;
+pub(crate) mod html;
+pub mod idempotency;
 pub mod input;
 pub mod metrics;
+pub mod middleware;
 pub mod openapi;
 pub mod ops;
-pub mod page;
 pub mod pages;
+pub mod pagination;
+pub mod public;
 pub mod query_schema;
 pub mod stream;
-pub mod unsubscribe;
-pub mod visit;
-pub mod visitor;
 pub mod webhooks;
 
 use crate::app::App;
-use crate::auth::{Access, AccessGuard, pass};
-use answers::KeyScope;
-use api::{
-    communication_logs, dead_letters, entities, event_kinds, events, inbox, instances, jobs, keys, leases,
-    queues, recipients, resends, schedules, subscriptions, suppressions, surveys, templates, tenant_settings,
-    tenants, timers, triggers, visits, work,
-};
+use crate::auth::{Guard, Need, pass};
+use api::access::{keys, tenant_settings, tenants};
+use api::delivery::{communication_logs, recipients, resends, suppressions, templates};
+use api::flow::{entities, event_kinds, schedules};
+use api::jobs::{cron_jobs, leases};
+use api::queue::{dead_letters, events, inbox, queues, subscriptions, timers, work};
+use api::survey::{instances, surveys, triggers, visits};
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -44,8 +42,11 @@ use axum::{Extension, Router};
 use body_limit::BodyLimit;
 use body_room::BodyRoom;
 use dev::{channels, clock, messages};
-use error::RequestFailure;
+use error::ApiFailure;
+use idempotency::KeyScope;
 use ops::outbox;
+use pages::docs;
+use public::{survey, unsubscribe};
 use punctual::access::store::keys::Role;
 use query_schema::QuerySchema;
 use std::pin::Pin;
@@ -57,10 +58,10 @@ pub fn table() -> Vec<Route> {
     [
         queue_routes(),
         survey_routes(),
-        visitor_routes(),
-        timer_routes(),
+        public_routes(),
+        job_and_timer_routes(),
         template_routes(),
-        notification_routes(),
+        delivery_routes(),
         consent_routes(),
         admin_routes(),
     ]
@@ -72,7 +73,7 @@ pub fn table() -> Vec<Route> {
 /// Messages, queues and what they leave behind.
 #[rustfmt::skip]
 fn queue_routes() -> Vec<Route> {
-    use Access::Key;
+    use Need::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/events",                                Key(Support), events::publish),
@@ -109,7 +110,7 @@ fn queue_routes() -> Vec<Route> {
 /// Surveys, the events that trigger them, and what became of each invitation.
 #[rustfmt::skip]
 fn survey_routes() -> Vec<Route> {
-    use Access::Key;
+    use Need::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("POST /api/surveys",                               Key(Author),  surveys::create),
@@ -137,19 +138,19 @@ fn survey_routes() -> Vec<Route> {
 
 /// Jobs, timers, leases and the inbox.
 #[rustfmt::skip]
-fn timer_routes() -> Vec<Route> {
-    use Access::Key;
+fn job_and_timer_routes() -> Vec<Route> {
+    use Need::Key;
     use Role::{Author, Support, Viewer};
     vec![
-        route("GET /api/jobs",                                   Key(Viewer),  jobs::list),
-        route("GET /api/jobs/{name}",                            Key(Viewer),  jobs::show),
-        route("PUT /api/jobs/{name}",                            Key(Author),  jobs::put),
-        route("DELETE /api/jobs/{name}",                         Key(Author),  jobs::delete),
-        route("POST /api/jobs/{name}/enable",                    Key(Author),  jobs::enable),
-        route("POST /api/jobs/{name}/disable",                   Key(Author),  jobs::disable),
-        route("POST /api/jobs/{name}/trigger",                   Key(Support), jobs::trigger),
-        route("GET /api/jobs/{name}/runs",                       Key(Viewer),  jobs::runs),
-        route("GET /api/jobs/{name}/next",                       Key(Viewer),  jobs::next),
+        route("GET /api/jobs",                                   Key(Viewer),  cron_jobs::list),
+        route("GET /api/jobs/{name}",                            Key(Viewer),  cron_jobs::show),
+        route("PUT /api/jobs/{name}",                            Key(Author),  cron_jobs::put),
+        route("DELETE /api/jobs/{name}",                         Key(Author),  cron_jobs::delete),
+        route("POST /api/jobs/{name}/enable",                    Key(Author),  cron_jobs::enable),
+        route("POST /api/jobs/{name}/disable",                   Key(Author),  cron_jobs::disable),
+        route("POST /api/jobs/{name}/trigger",                   Key(Support), cron_jobs::trigger),
+        route("GET /api/jobs/{name}/runs",                       Key(Viewer),  cron_jobs::runs),
+        route("GET /api/jobs/{name}/next",                       Key(Viewer),  cron_jobs::next),
 
         route("POST /api/timers",                                Key(Support), timers::schedule),
         route("GET /api/timers",                                 Key(Viewer),  timers::list),
@@ -177,7 +178,7 @@ fn timer_routes() -> Vec<Route> {
 /// What people are told, and what it is made from.
 #[rustfmt::skip]
 fn template_routes() -> Vec<Route> {
-    use Access::Key;
+    use Need::Key;
     use Role::{Author, Support, Viewer};
     vec![
         route("GET /api/message-templates",                      Key(Viewer),  templates::list),
@@ -201,8 +202,8 @@ fn template_routes() -> Vec<Route> {
 
 /// What people were told, and what they are told again.
 #[rustfmt::skip]
-fn notification_routes() -> Vec<Route> {
-    use Access::Key;
+fn delivery_routes() -> Vec<Route> {
+    use Need::Key;
     use Role::{Support, Viewer};
     vec![
         route("GET /api/communication-logs",                     Key(Viewer),  communication_logs::list),
@@ -223,7 +224,7 @@ fn notification_routes() -> Vec<Route> {
 /// Who may be sent what, how and when.
 #[rustfmt::skip]
 fn consent_routes() -> Vec<Route> {
-    use Access::Key;
+    use Need::Key;
     use Role::{Admin, Support, Viewer};
     vec![
         route("GET /api/suppressions",                           Key(Viewer),  suppressions::list),
@@ -237,13 +238,13 @@ fn consent_routes() -> Vec<Route> {
 }
 
 /// What somebody with a link may do, and providers by their signature. Each counts how often it is asked
-/// ([`visitor`]).
+/// ([`public::visitor`]).
 #[rustfmt::skip]
-fn visitor_routes() -> Vec<Route> {
-    use Access::Nothing;
+fn public_routes() -> Vec<Route> {
+    use Need::Nothing;
     vec![
-        route("GET /s/{publicId}",                               Nothing,      visit::show),
-        route("POST /s/{publicId}",                              Nothing,      visit::take),
+        route("GET /s/{publicId}",                               Nothing,      survey::show),
+        route("POST /s/{publicId}",                              Nothing,      survey::take),
         route("GET /u/{token}",                                  Nothing,      unsubscribe::show),
         route("POST /u/{token}",                                 Nothing,      unsubscribe::act),
         route("GET /webhooks/{provider}",                        Nothing,      webhooks::hear),
@@ -257,7 +258,7 @@ fn visitor_routes() -> Vec<Route> {
 /// Tenants, keys, the clock, the sandbox, and what operators and programs look at.
 #[rustfmt::skip]
 fn admin_routes() -> Vec<Route> {
-    use Access::{Key, Metrics, Nothing, Private, Probe};
+    use Need::{Key, Metrics, Nothing, Private, Probe};
     use Role::{Admin, Ops};
     vec![
         route("POST /api/tenants",                               Key(Ops),     tenants::create),
@@ -292,7 +293,7 @@ pub struct Route {
     /// Its method and path.
     pub name: &'static str,
     /// Who may call it.
-    pub need: Access,
+    pub need: Need,
     handler: RouteHandler,
 }
 
@@ -326,7 +327,7 @@ impl Route {
     }
 }
 
-fn route<H, T>(name: &'static str, need: Access, handler: H) -> Route
+fn route<H, T>(name: &'static str, need: Need, handler: H) -> Route
 where
     H: Handler<T, App>,
     T: 'static,
@@ -337,7 +338,7 @@ where
 
 /// All routes, each behind its guard, and what surrounds them.
 pub fn router(app: App) -> Router {
-    let guard = AccessGuard::new(app.clone());
+    let guard = Guard::new(app.clone());
     let mut all = Router::new();
     for route in table() {
         let (method, path) = route.method_and_path();
@@ -346,11 +347,13 @@ pub fn router(app: App) -> Router {
         let mut run = on(filter.unwrap_or(MethodFilter::GET), route.handler);
         run = match scope {
             None => run,
-            Some(KeyScope::Tenant) => run.route_layer(from_fn_with_state(app.clone(), answers::once)),
-            Some(KeyScope::Link) => run.route_layer(from_fn_with_state(app.clone(), answers::once_for_link)),
+            Some(KeyScope::Tenant) => run.route_layer(from_fn_with_state(app.clone(), idempotency::once)),
+            Some(KeyScope::Link) => {
+                run.route_layer(from_fn_with_state(app.clone(), idempotency::once_for_link))
+            }
         };
         // Strangers add parameters of their own to links, and providers to callbacks.
-        if matches!(route.need, Access::Key(_)) {
+        if matches!(route.need, Need::Key(_)) {
             let schema = QuerySchema::of(route.name);
             run = run.route_layer(from_fn_with_state(schema, query_schema::check));
         }
@@ -364,12 +367,12 @@ pub fn router(app: App) -> Router {
         .layer(Extension(BodyRoom::default()))
         .layer(from_fn(input::refuse_encoded))
         .layer(from_fn_with_state(app.clone(), host::check))
-        .layer(from_fn(frame::around))
+        .layer(from_fn(middleware::handle))
         .with_state(app)
 }
 
-async fn not_found() -> RequestFailure {
-    RequestFailure::not_found("there is no such path; /docs lists them all")
+async fn not_found() -> ApiFailure {
+    ApiFailure::not_found("there is no such path; /docs lists them all")
 }
 
 async fn wrong_method(path: Option<axum::extract::MatchedPath>) -> impl IntoResponse {

@@ -7,7 +7,6 @@
 //! | [`config`] | settings: flag over environment over file over default |
 //! | [`demo`] | a small shop at work |
 //! | [`rate_limit`] | how often strangers may ask |
-//! | [`survey_page`] | the page on which somebody answers a survey |
 //! | [`auth`] | who is asking, and what they may do |
 //! | [`app`] | what every request sees |
 
@@ -20,6 +19,5 @@ pub mod connections;
 pub mod demo;
 mod disk_space;
 pub mod http;
+mod http_client;
 pub mod rate_limit;
-pub mod survey_page;
-pub mod unsubscribe_page;

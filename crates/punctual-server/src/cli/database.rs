@@ -1,7 +1,7 @@
 //! How commands reach the database.
 
 use super::GlobalOptions;
-use super::failure::{CommandFailure, CommandResult};
+use super::failure::{CommandFailure, Outcome};
 use crate::config::{DATABASE_DEFAULT, Flags, channels, inbox_stuck_after_of, survey_url_of};
 use clap::Parser;
 use punctual::engine::Builder;
@@ -18,13 +18,13 @@ impl GlobalOptions {
     }
 
     /// The database as it is: it must be there, and nothing about it is changed.
-    pub(super) fn existing(&self) -> CommandResult<Store> {
+    pub(super) fn existing(&self) -> Outcome<Store> {
         self.must_exist()?;
         Ok(Store::open(self.url(), POOL_SIZE)?)
     }
 
     /// The database with a schema that fits, on whatever clock it is.
-    pub(super) async fn store(&self) -> CommandResult<Store> {
+    pub(super) async fn store(&self) -> Outcome<Store> {
         let store = self.existing()?;
         store.check_schema().await?;
         keep_clock(&store).await?;
@@ -32,7 +32,7 @@ impl GlobalOptions {
     }
 
     /// An engine without loops, on a schema that fits; for commands that write messages.
-    pub(super) async fn engine(&self) -> CommandResult<Engine> {
+    pub(super) async fn engine(&self) -> Outcome<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
@@ -41,7 +41,7 @@ impl GlobalOptions {
 
     /// An engine that tells what a server with the same settings would do. It knows the channels by name
     /// only, so no secret of theirs is needed, and it sends nothing.
-    pub(super) async fn forecaster(&self) -> CommandResult<Engine> {
+    pub(super) async fn forecaster(&self) -> Outcome<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
         let clock = keep_clock(&store).await?;
@@ -57,7 +57,7 @@ impl GlobalOptions {
         Ok(builder.open().await?)
     }
 
-    async fn builder(&self, store: &Store, clock: ClockMode) -> CommandResult<Builder> {
+    async fn builder(&self, store: &Store, clock: ClockMode) -> Outcome<Builder> {
         // A database of single components is used as it is, and not waited for.
         let there: Vec<Component> = store.components().await?.iter().collect();
         let builder = Engine::builder(self.url()).pool_size(POOL_SIZE).without_migrations();
@@ -75,12 +75,12 @@ impl GlobalOptions {
     }
 
     /// How far past its lease a received message is stuck.
-    pub(super) fn inbox_stuck_after(&self) -> CommandResult<Duration> {
+    pub(super) fn inbox_stuck_after(&self) -> Outcome<Duration> {
         inbox_stuck_after_of(&Self::environment()?, &self.file)
     }
 
     /// The settings of a server that the environment names, for commands without its flags.
-    fn environment() -> CommandResult<Flags> {
+    fn environment() -> Outcome<Flags> {
         let parsed = Environment::try_parse_from(["punctual"]);
         parsed.map(|environment| environment.flags).map_err(|error| {
             let text = error.to_string();
@@ -90,7 +90,7 @@ impl GlobalOptions {
     }
 
     /// A misspelt path must not become a new, empty database.
-    fn must_exist(&self) -> CommandResult {
+    fn must_exist(&self) -> Outcome {
         let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
             return Ok(());
         };
@@ -112,7 +112,7 @@ struct Environment {
 }
 
 /// A command goes by the clock the database is on; only `serve` chooses.
-async fn keep_clock(store: &Store) -> CommandResult<ClockMode> {
+async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
     match store.use_clock(ClockMode::System, false).await {
         Ok(()) => Ok(ClockMode::System),
         // The one refusal there is: the database is on a manual clock.
@@ -134,7 +134,7 @@ pub(super) struct TenantOption {
 
 impl TenantOption {
     /// Looks the tenant up.
-    pub(super) async fn find(&self, store: &Store) -> CommandResult<Tenant> {
+    pub(super) async fn find(&self, store: &Store) -> Outcome<Tenant> {
         let row = store.tenant(&self.tenant).await?;
         row.map(|row| row.tenant).ok_or_else(|| {
             CommandFailure::failed(format!(

@@ -62,7 +62,7 @@ pub struct CommandFailure {
 }
 
 /// What a command answers.
-pub type CommandResult<T = ()> = Result<T, CommandFailure>;
+pub type Outcome<T = ()> = Result<T, CommandFailure>;
 
 impl CommandFailure {
     /// It failed.

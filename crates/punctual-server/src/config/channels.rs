@@ -11,7 +11,7 @@
 mod policy;
 
 use super::root_key::Secret;
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use punctual::base::suggestion::hint;
 use punctual::delivery::rules::channel::{ChannelPolicy, MEMORY as MEMORY_KEYS, check_key};
 use punctual::engine::Builder;
@@ -25,11 +25,11 @@ use std::path::Path;
 const MEMORY: &str = "memory";
 
 /// The channels of the file, as they are written.
-pub type ChannelTables = BTreeMap<String, toml::Table>;
+pub type Written = BTreeMap<String, toml::Table>;
 
 /// The channels of a server, all decided.
 #[derive(Clone, Debug, Default)]
-pub struct ConfiguredChannels {
+pub struct Channels {
     /// The keys of channels that are in the sandbox, in order.
     pub sandboxed: Vec<String>,
     /// Those that reach people, in order of keys.
@@ -38,7 +38,7 @@ pub struct ConfiguredChannels {
     pub policies: BTreeMap<String, ChannelPolicy>,
 }
 
-impl ConfiguredChannels {
+impl Channels {
     /// Gives an engine these channels; `demo` adds every channel of the sandbox.
     pub(crate) fn add_to(&self, mut builder: Builder, clock: ClockMode, demo: bool) -> Builder {
         if let Some(sandbox) = sandbox(&self.sandboxed, clock, demo) {
@@ -70,7 +70,7 @@ pub struct RealChannel {
 }
 
 /// One channel, decided.
-enum ChannelSetup {
+enum Decided {
     Memory,
     Real(Box<RealChannel>),
 }
@@ -79,20 +79,20 @@ enum ChannelSetup {
 ///
 /// # Errors
 /// One sentence about the first channel that cannot be used.
-pub(crate) fn decide(written: &ChannelTables, folder: Option<&Path>) -> CommandResult<ConfiguredChannels> {
+pub(crate) fn decide(written: &Written, folder: Option<&Path>) -> Outcome<Channels> {
     if written.is_empty() {
-        return Ok(ConfiguredChannels::default());
+        return Ok(Channels::default());
     }
     let mut catalogue = Catalogue::shipped().map_err(CommandFailure::usage)?;
     folder.map_or(Ok(()), |folder| catalogue.add_folder(folder)).map_err(CommandFailure::usage)?;
-    let mut channels = ConfiguredChannels::default();
+    let mut channels = Channels::default();
     for (key, table) in written {
         let wrong = |said: String| CommandFailure::usage(format!("channels.\"{key}\": {said}"));
         let policy = policy::read(key, table, written).map_err(wrong)?;
         channels.policies.insert(key.clone(), policy);
         match decide_one(key, table, &catalogue).map_err(wrong)? {
-            ChannelSetup::Memory => channels.sandboxed.push(key.clone()),
-            ChannelSetup::Real(real) => channels.real.push(*real),
+            Decided::Memory => channels.sandboxed.push(key.clone()),
+            Decided::Real(real) => channels.real.push(*real),
         }
     }
     Ok(channels)
@@ -102,7 +102,7 @@ pub(crate) fn decide(written: &ChannelTables, folder: Option<&Path>) -> CommandR
 ///
 /// # Errors
 /// One sentence about the first channel that cannot be used.
-pub fn policies(written: &ChannelTables) -> CommandResult<BTreeMap<String, ChannelPolicy>> {
+pub fn policies(written: &Written) -> Outcome<BTreeMap<String, ChannelPolicy>> {
     let policy = |(key, table): (&String, &toml::Table)| {
         let read = policy::read(key, table, written);
         read.map(|policy| (key.clone(), policy))
@@ -111,7 +111,7 @@ pub fn policies(written: &ChannelTables) -> CommandResult<BTreeMap<String, Chann
     written.iter().map(policy).collect()
 }
 
-fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<ChannelSetup, String> {
+fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<Decided, String> {
     let mut problems = Problems::default();
     check_key(key, "", &mut problems);
     if !problems.0.is_empty() {
@@ -125,7 +125,7 @@ fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<C
         }
     };
     if name == MEMORY {
-        return check_memory(table).map(|()| ChannelSetup::Memory);
+        return check_memory(table).map(|()| Decided::Memory);
     }
     let Some(provider) = catalogue.provider(name) else {
         let known: Vec<&str> = [MEMORY, "smtp"].into_iter().chain(catalogue.names()).collect();
@@ -137,7 +137,7 @@ fn decide_one(key: &str, table: &toml::Table, catalogue: &Catalogue) -> Result<C
         provider.open(given).map_err(|problems| problems.to_string())?;
     let shown = shown(&provider, &channel);
     let (key, provider) = (key.to_owned(), name.to_owned());
-    Ok(ChannelSetup::Real(Box::new(RealChannel { key, provider, shown, channel, receipts })))
+    Ok(Decided::Real(Box::new(RealChannel { key, provider, shown, channel, receipts })))
 }
 
 fn check_memory(table: &toml::Table) -> Result<(), String> {

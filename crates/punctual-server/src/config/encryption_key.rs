@@ -4,7 +4,7 @@
 //! space between them; the first one seals, all of them open.
 
 use crate::base64::decode;
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use punctual::base::sealing::{EncryptionKey, EncryptionKeys};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const ID_DEFAULT: &str = "default";
 ///
 /// # Errors
 /// One sentence about the first key that cannot be used, which it does not repeat.
-pub(super) fn decide() -> CommandResult<EncryptionKeys> {
+pub(super) fn decide() -> Outcome<EncryptionKeys> {
     let text = match std::env::var(VARIABLE) {
         Ok(text) => text,
         Err(std::env::VarError::NotPresent) => return Ok(EncryptionKeys::default()),

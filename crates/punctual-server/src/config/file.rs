@@ -1,10 +1,10 @@
 //! The settings file.
 
-use super::channels::ChannelTables;
+use super::channels::Written;
 use super::root_key::Secret;
 use super::{Clock, LogFormat};
 use crate::app::Role;
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use punctual::base::suggestion::hint;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ pub const CONNECTION_KEYS: [&str; 2] = ["max", "per_address"];
 /// The file as it is written; what it leaves out is decided elsewhere.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ConfigFile {
+pub struct File {
     /// The database's URL.
     pub database: Option<String>,
     /// Where to listen.
@@ -90,7 +90,7 @@ pub struct ConfigFile {
     /// The link to a survey, with `{publicId}` in it.
     pub survey_url: Option<String>,
     /// Channels by their key.
-    pub channels: ChannelTables,
+    pub channels: Written,
     /// What needs no key.
     pub public: Option<PublicFile>,
     /// How many connections there may be.
@@ -122,12 +122,12 @@ pub struct PublicFile {
     pub url: Option<String>,
 }
 
-impl ConfigFile {
+impl File {
     /// Reads the file.
     ///
     /// # Errors
     /// One sentence: it is not there, not TOML, or says something that nobody knows.
-    pub fn read(path: &Path) -> CommandResult<Self> {
+    pub fn read(path: &Path) -> Outcome<Self> {
         let place = path.display();
         let text = std::fs::read_to_string(path).map_err(|e| {
             CommandFailure::usage(format!("the configuration file {place} cannot be read: {e}"))
@@ -179,9 +179,8 @@ mod tests {
 
     #[test]
     fn a_file_is_read() {
-        let file =
-            ConfigFile::parse("listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4")
-                .unwrap();
+        let file = File::parse("listen = \"[::1]:9\"\nrole = \"worker\"\nclock = \"manual\"\npool_size = 4")
+            .unwrap();
         assert_eq!(file.listen.as_deref(), Some("[::1]:9"));
         assert_eq!(
             (file.role, file.clock, file.pool_size),
@@ -203,7 +202,7 @@ mod tests {
             ("[connections]\nper_addres = 1", "did you mean `per_address`?"),
         ];
         for (text, said) in table {
-            let found = ConfigFile::parse(text).unwrap_err();
+            let found = File::parse(text).unwrap_err();
             assert!(found.contains(said), "{text}: {found}");
             assert!(!found.contains('\n'), "{found}");
         }
@@ -219,7 +218,7 @@ mod tests {
                    survey_url=''\n\
                    public={requests_per_minute=9,trust_forwarded_for=true,url='https://x'}\n\
                    connections={max=9,per_address=3}\nchannels={}";
-        let file = ConfigFile::parse(all).unwrap();
+        let file = File::parse(all).unwrap();
         assert!(file.root_key.is_some() && file.retention.is_some());
         assert_eq!(all.lines().count(), KEYS.len());
     }

@@ -1,14 +1,14 @@
 //! How long history is kept, by the flags and the file.
 
-use super::{ConfigFile, Flags, length};
-use crate::cli::failure::CommandResult;
+use super::{File, Flags, length};
+use crate::cli::failure::Outcome;
 use punctual::operate::run::prune::RetentionSettings;
 
 /// Decides how long each sort of history is kept.
 ///
 /// # Errors
 /// One sentence about the first length that is none.
-pub(super) fn decide(flags: &Flags, file: &ConfigFile) -> CommandResult<RetentionSettings> {
+pub(super) fn decide(flags: &Flags, file: &File) -> Outcome<RetentionSettings> {
     let mut settings = RetentionSettings::default();
     let asked = [
         ("retention", &flags.retention, &file.retention, &mut settings.messages),
@@ -40,20 +40,17 @@ mod tests {
     #[test]
     fn plt_8_each_retention_is_a_flag_and_a_setting_of_the_file() {
         let text = |length: &str| Some(length.to_owned());
-        let file = ConfigFile {
+        let file = File {
             retention: text("1d"),
             log_retention: text("2d"),
             survey_retention: text("3d"),
             run_retention: text("4d"),
             lease_retention: text("5d"),
             message_id_retention: text("6d"),
-            ..ConfigFile::default()
+            ..File::default()
         };
         let days = |settings: RetentionSettings| settings.named().map(|(_, kept)| kept.as_secs() / 86_400);
-        assert_eq!(
-            days(decide(&Flags::default(), &ConfigFile::default()).unwrap()),
-            [30, 400, 400, 30, 30, 800]
-        );
+        assert_eq!(days(decide(&Flags::default(), &File::default()).unwrap()), [30, 400, 400, 30, 30, 800]);
         assert_eq!(days(decide(&Flags::default(), &file).unwrap()), [1, 2, 3, 4, 5, 6]);
         let flags = Flags { run_retention: text("9d"), ..Flags::default() };
         assert_eq!(days(decide(&flags, &file).unwrap()), [1, 2, 3, 9, 5, 6], "a flag goes before the file");

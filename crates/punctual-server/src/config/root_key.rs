@@ -1,6 +1,6 @@
 //! The root key: a secret, so never a flag (the process list shows flags).
 
-use crate::cli::failure::{CommandFailure, CommandResult};
+use crate::cli::failure::{CommandFailure, Outcome};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ impl Secret {
 ///
 /// # Errors
 /// One sentence when it is too short or cannot be found.
-pub fn decide(file: Option<Secret>) -> CommandResult<Option<String>> {
+pub fn decide(file: Option<Secret>) -> Outcome<Option<String>> {
     let variable = std::env::var(VARIABLE).ok().filter(|key| !key.is_empty());
     let (place, key) = match (variable, file) {
         (Some(key), _) => (VARIABLE, Some(key)),
@@ -63,7 +63,7 @@ pub fn decide(file: Option<Secret>) -> CommandResult<Option<String>> {
     key.map(|key| check(place, key)).transpose()
 }
 
-fn check(place: &str, key: String) -> CommandResult<String> {
+fn check(place: &str, key: String) -> Outcome<String> {
     let chars = key.chars().count();
     if chars < ROOT_KEY_CHARS_MIN {
         return Err(CommandFailure::usage(format!(

@@ -2,7 +2,7 @@
 //!
 //! Secrets are not shown, only whether they are there.
 
-use super::{Config, ConfigFile, PublicConfig, encryption_key, root_key};
+use super::{Config, File, PublicConfig, encryption_key, root_key};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use punctual::ClockMode;
@@ -15,9 +15,9 @@ const MASK: &str = "***";
 
 /// Which settings are flags, and which come from the environment.
 #[derive(Clone, Debug, Default)]
-pub struct SettingSources(BTreeMap<String, &'static str>);
+pub struct Sources(BTreeMap<String, &'static str>);
 
-impl SettingSources {
+impl Sources {
     /// Looks through the arguments of the innermost command.
     #[must_use]
     pub fn of(matches: &ArgMatches) -> Self {
@@ -38,7 +38,7 @@ impl SettingSources {
         Self(inner.ids().filter_map(source).collect())
     }
 
-    fn source(&self, name: &str, file: &ConfigFile) -> &'static str {
+    fn source(&self, name: &str, file: &File) -> &'static str {
         let in_file = || if file.named.contains(name) { "file" } else { "default" };
         self.0.get(name).copied().unwrap_or_else(in_file)
     }
@@ -46,7 +46,7 @@ impl SettingSources {
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EffectiveSetting {
+pub struct ShownSetting {
     /// Its name in the file.
     pub name: String,
     /// Its value; `None` if it has none.
@@ -57,12 +57,12 @@ pub struct EffectiveSetting {
 
 /// Every setting, in the order of the file's documentation.
 #[must_use]
-pub fn show(config: &Config, file: &ConfigFile, sources: &SettingSources) -> Vec<EffectiveSetting> {
+pub fn show(config: &Config, file: &File, sources: &Sources) -> Vec<ShownSetting> {
     let setting = |(name, value): (&str, Option<String>)| {
         let source = sources.source(name, file);
-        EffectiveSetting { name: name.to_owned(), value, source }
+        ShownSetting { name: name.to_owned(), value, source }
     };
-    let mut all: Vec<EffectiveSetting> =
+    let mut all: Vec<ShownSetting> =
         of_process(config).into_iter().chain(of_retention(config)).map(setting).collect();
     all.extend(secrets(config, file));
     all.extend(of_public(&config.public).into_iter().map(setting));
@@ -120,12 +120,12 @@ fn of_public(public: &PublicConfig) -> Vec<(&'static str, Option<String>)> {
 }
 
 /// Secrets are never flags, so the command line does not know of them.
-fn secrets(config: &Config, file: &ConfigFile) -> [EffectiveSetting; 2] {
+fn secrets(config: &Config, file: &File) -> [ShownSetting; 2] {
     let is_set = |variable: &str| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
     let secret = |name: &str, variable: &str, is_there: bool| {
         let in_file = if file.named.contains(name) { "file" } else { "default" };
         let source = if is_set(variable) { "environment" } else { in_file };
-        EffectiveSetting { name: name.to_owned(), value: is_there.then(|| MASK.to_owned()), source }
+        ShownSetting { name: name.to_owned(), value: is_there.then(|| MASK.to_owned()), source }
     };
     let sealing = encryption_key::VARIABLE;
     [
@@ -134,8 +134,8 @@ fn secrets(config: &Config, file: &ConfigFile) -> [EffectiveSetting; 2] {
     ]
 }
 
-fn channels(config: &Config) -> Vec<EffectiveSetting> {
-    let shown = |key: &String, value: String| EffectiveSetting {
+fn channels(config: &Config) -> Vec<ShownSetting> {
+    let shown = |key: &String, value: String| ShownSetting {
         name: format!("channels.\"{key}\""),
         value: Some(value),
         source: "file",

@@ -4,7 +4,7 @@
 //! body, so such a head is recognised by its status and its length of zero, and is the last that is written
 //! on its connection. [`replacement`] is the same refusal as problem details.
 
-use crate::http::error::{PROBLEM_JSON, RequestFailure};
+use crate::http::error::{ApiFailure, PROBLEM_JSON};
 use axum::http::StatusCode;
 
 /// The statuses that the parser answers with, and what each means.
@@ -29,7 +29,7 @@ pub fn replacement(head: &[u8]) -> Option<Vec<u8>> {
     let status = text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?.get(..3)?;
     let (status, slug, detail) = REFUSALS.iter().find(|(known, ..)| known.as_str() == status)?;
     is_empty.then(|| {
-        let body = RequestFailure::new(*status, slug, *detail).to_json();
+        let body = ApiFailure::new(*status, slug, *detail).to_json();
         let reason = status.canonical_reason().unwrap_or_default();
         format!(
             "HTTP/1.1 {} {reason}\r\ncontent-type: {PROBLEM_JSON}\r\ncontent-length: {}\r\n\

@@ -13,7 +13,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// What a connection may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionAdmission {
+pub enum Admission {
     /// Everything.
     Full,
     /// Health checks only, because this limit is met.
@@ -67,7 +67,7 @@ pub struct Places {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    peers: HashMap<u64, (Arc<Peer>, ConnectionAdmission)>,
+    peers: HashMap<u64, (Arc<Peer>, Admission)>,
     per_address: HashMap<IpAddr, usize>,
     reserve: usize,
     /// When each limit was last logged, and how often it was met since.
@@ -76,11 +76,11 @@ struct State {
 
 /// The place of one connection, free again when it is dropped.
 #[derive(Debug)]
-pub struct ConnectionPlace {
+pub struct Place {
     places: Arc<Places>,
     number: u64,
     peer: Arc<Peer>,
-    admission: ConnectionAdmission,
+    admission: Admission,
 }
 
 impl Places {
@@ -94,20 +94,20 @@ impl Places {
     }
 
     /// A place for a new connection; `None` when not even one for a health check is left.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let address = counted_address(address);
         let mut state = self.state();
         let admission = match self.limit_met(&state, address) {
-            None => ConnectionAdmission::Full,
+            None => Admission::Full,
             Some(limit) => {
                 let made_room = state.make_room(limit, address);
                 state.report(limit, made_room, self.limits);
-                if made_room { ConnectionAdmission::Full } else { state.make_room_in_reserve(limit)? }
+                if made_room { Admission::Full } else { state.make_room_in_reserve(limit)? }
             }
         };
         let peer = Arc::new(Peer::new(address));
         let number = state.take(&peer, admission);
-        Some(ConnectionPlace { places: Arc::clone(self), number, peer, admission })
+        Some(Place { places: Arc::clone(self), number, peer, admission })
     }
 
     /// The limit that a connection from this address would exceed.
@@ -147,11 +147,11 @@ impl Places {
 }
 
 impl State {
-    fn take(&mut self, peer: &Arc<Peer>, admission: ConnectionAdmission) -> u64 {
+    fn take(&mut self, peer: &Arc<Peer>, admission: Admission) -> u64 {
         let number = self.next;
         self.next += 1;
         self.peers.insert(number, (Arc::clone(peer), admission));
-        if admission != ConnectionAdmission::Full {
+        if admission != Admission::Full {
             self.reserve += 1;
         } else {
             *self.per_address.entry(peer.address).or_default() += 1;
@@ -166,31 +166,28 @@ impl State {
     fn make_room(&mut self, limit: Limit, address: IpAddr) -> bool {
         let largest = self.per_address.iter().max_by_key(|(_, count)| **count).map(|(address, _)| *address);
         let first = if limit == Limit::Address { Some(address) } else { largest };
-        let within = self
-            .longest_awaited(|peer, has| *has == ConnectionAdmission::Full && Some(peer.address) == first);
+        let within = self.longest_awaited(|peer, has| *has == Admission::Full && Some(peer.address) == first);
         let anywhere = || match limit {
             Limit::Address => None,
-            Limit::Total | Limit::Descriptors => {
-                self.longest_awaited(|_, has| *has == ConnectionAdmission::Full)
-            }
+            Limit::Total | Limit::Descriptors => self.longest_awaited(|_, has| *has == Admission::Full),
         };
         let Some(number) = within.or_else(anywhere) else { return false };
         self.disconnect(number, "made-room");
         true
     }
 
-    fn make_room_in_reserve(&mut self, limit: Limit) -> Option<ConnectionAdmission> {
+    fn make_room_in_reserve(&mut self, limit: Limit) -> Option<Admission> {
         if self.reserve >= RESERVE {
-            let Some(number) = self.longest_awaited(|_, has| *has != ConnectionAdmission::Full) else {
+            let Some(number) = self.longest_awaited(|_, has| *has != Admission::Full) else {
                 limit.count_refused();
                 return None;
             };
             self.disconnect(number, "made-room");
         }
-        Some(ConnectionAdmission::Reserve(limit))
+        Some(Admission::Reserve(limit))
     }
 
-    fn longest_awaited(&self, is_eligible: impl Fn(&Peer, &ConnectionAdmission) -> bool) -> Option<u64> {
+    fn longest_awaited(&self, is_eligible: impl Fn(&Peer, &Admission) -> bool) -> Option<u64> {
         let eligible = self.peers.iter().filter(|(_, (peer, has))| is_eligible(peer, has));
         longest_awaited(eligible.map(|(number, (peer, _))| {
             let (awaited, waited) = peer.awaited();
@@ -208,7 +205,7 @@ impl State {
 
     fn remove(&mut self, number: u64) -> Option<Arc<Peer>> {
         let (peer, admission) = self.peers.remove(&number)?;
-        if admission != ConnectionAdmission::Full {
+        if admission != Admission::Full {
             self.reserve -= 1;
         } else if let Some(count) = self.per_address.get_mut(&peer.address) {
             *count -= 1;
@@ -254,19 +251,19 @@ fn gauge(connections: usize) {
     metrics::gauge!("punctual_http_connections").set(connections as f64);
 }
 
-impl ConnectionPlace {
+impl Place {
     /// The peer of the connection.
     pub const fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 
     /// What the connection may ask for.
-    pub const fn admission(&self) -> ConnectionAdmission {
+    pub const fn admission(&self) -> Admission {
         self.admission
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for Place {
     fn drop(&mut self) {
         self.places.state().remove(self.number);
     }
@@ -284,7 +281,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn work(place: &ConnectionPlace) {
+    fn work(place: &Place) {
         place.peer().has_sent_head();
     }
 
@@ -326,7 +323,7 @@ mod tests {
         work(&busy);
         let _idle = places.admit(address(2)).unwrap();
         let third = places.admit(address(3)).unwrap();
-        assert_eq!(third.admission(), ConnectionAdmission::Full);
+        assert_eq!(third.admission(), Admission::Full);
         assert_eq!(places.state().peers.len(), 2, "the idle one has gone");
         drop(busy);
     }
@@ -337,11 +334,11 @@ mod tests {
         let busy = places.admit(address(1)).unwrap();
         work(&busy);
         let reserve: Vec<_> = (0..RESERVE).map(|_| places.admit(address(2)).unwrap()).collect();
-        assert!(reserve.iter().all(|place| place.admission() == ConnectionAdmission::Reserve(Limit::Total)));
+        assert!(reserve.iter().all(|place| place.admission() == Admission::Reserve(Limit::Total)));
         reserve.iter().for_each(work);
         assert!(places.admit(address(3)).is_none());
         drop(busy);
-        assert_eq!(places.admit(address(3)).unwrap().admission(), ConnectionAdmission::Full);
+        assert_eq!(places.admit(address(3)).unwrap().admission(), Admission::Full);
         drop(reserve);
         let state = places.state();
         assert_eq!((state.peers.len(), state.reserve), (0, 0));
@@ -352,10 +349,7 @@ mod tests {
         let places = places(10, 2);
         let mine: Vec<_> = (0..2).map(|_| places.admit(address(1)).unwrap()).collect();
         mine.iter().for_each(work);
-        assert_eq!(
-            places.admit(address(1)).unwrap().admission(),
-            ConnectionAdmission::Reserve(Limit::Address)
-        );
-        assert_eq!(places.admit(address(2)).unwrap().admission(), ConnectionAdmission::Full);
+        assert_eq!(places.admit(address(1)).unwrap().admission(), Admission::Reserve(Limit::Address));
+        assert_eq!(places.admit(address(2)).unwrap().admission(), Admission::Full);
     }
 }

@@ -6,23 +6,25 @@
 
 mod answer;
 
-use answer::{Reply, answer};
+use crate::http_client;
+use answer::{FakeReply, answer};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use punctual::Timestamp;
 use punctual::base::clock::host_now;
 use punctual::base::random;
+use reqwest::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// What callbacks are signed with.
 pub const APP_SECRET: &str = "the-demos-app-secret";
@@ -30,6 +32,8 @@ pub const APP_SECRET: &str = "the-demos-app-secret";
 const KEPT_MAX: usize = 500;
 /// How long a message takes to a phone.
 const DELIVERY_TAKES: Duration = Duration::from_secs(3);
+/// Connecting for a callback, and the whole callback, take no longer.
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request that came, and what was answered.
 #[derive(Clone, Debug, Serialize)]
@@ -52,8 +56,9 @@ pub struct FakeRequest {
 
 /// The server; clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Fakes {
+pub struct FakeProviders {
     address: SocketAddr,
+    callbacks: Client,
     shared: Arc<Shared>,
 }
 
@@ -64,14 +69,15 @@ struct Shared {
     report_to: OnceLock<SocketAddr>,
 }
 
-impl Fakes {
+impl FakeProviders {
     /// Starts it, on a port that is free.
     ///
     /// # Errors
-    /// When this machine has none.
+    /// When this machine has no free port, or no TLS can be set up.
     pub async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let fakes = Self { address: listener.local_addr()?, shared: Arc::default() };
+        let callbacks = http_client::build(CALLBACK_TIMEOUT).map_err(std::io::Error::other)?;
+        let fakes = Self { address: listener.local_addr()?, callbacks, shared: Arc::default() };
         let router = Router::new().fallback(take).with_state(fakes.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(fakes)
@@ -104,13 +110,13 @@ impl Fakes {
     }
 }
 
-async fn take(State(fakes): State<Fakes>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+async fn take(State(fakes): State<FakeProviders>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let signed_in = headers.contains_key("authorization");
     let Some((asked, reply)) = answer(uri.path(), &body, signed_in, random::seed()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     if let (Some(id), Some(server)) = (&reply.delivered, fakes.shared.report_to.get()) {
-        tokio::spawn(report(*server, id.clone(), asked.to.clone()));
+        tokio::spawn(report(fakes.callbacks.clone(), *server, id.clone(), asked.to.clone()));
     }
     let (status, said) = (reply.status, reply.said.clone());
     let answered = respond(reply);
@@ -119,7 +125,7 @@ async fn take(State(fakes): State<Fakes>, uri: Uri, headers: HeaderMap, body: By
     answered
 }
 
-fn respond(reply: Reply) -> Response {
+fn respond(reply: FakeReply) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match reply.body {
         Value::Null => status.into_response(),
@@ -134,7 +140,7 @@ fn respond(reply: Reply) -> Response {
 }
 
 /// Says that a message has arrived. A server without such a route does not want to know.
-async fn report(server: SocketAddr, id: String, to: String) {
+async fn report(callbacks: Client, server: SocketAddr, id: String, to: String) {
     tokio::time::sleep(DELIVERY_TAKES).await;
     let seconds = (host_now().as_micros() / 1_000_000).to_string();
     let status = json!({"id": id, "status": "delivered", "recipient_id": to, "timestamp": seconds});
@@ -143,18 +149,11 @@ async fn report(server: SocketAddr, id: String, to: String) {
     let body = body.to_string();
     let signature = hmac_sha256::HMAC::mac(body.as_bytes(), APP_SECRET.as_bytes());
     let signature: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
-    let head = format!(
-        "POST /webhooks/meta-whatsapp HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\
-         content-type: application/json\r\nx-hub-signature-256: sha256={signature}\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    if let Ok(mut stream) = TcpStream::connect(server).await {
-        let told = stream.write_all((head + &body).as_bytes()).await;
-        let mut answer = Vec::new();
-        let heard = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut answer).await;
-        if let Err(error) = told.and(heard.map(|_| ())) {
-            tracing::debug!(target: "punctual", %error, "a callback of the demo was not heard");
-        }
+    let request = callbacks.post(format!("http://{server}/webhooks/meta-whatsapp"));
+    let request = request.header("x-hub-signature-256", format!("sha256={signature}"));
+    let request = request.header(CONTENT_TYPE, "application/json").timeout(CALLBACK_TIMEOUT);
+    let sent = request.body(body).send().await;
+    if let Err(error) = sent {
+        tracing::debug!(target: "punctual", %error, "the demo's callback was not delivered");
     }
 }

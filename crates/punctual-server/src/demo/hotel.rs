@@ -1,11 +1,12 @@
 //! The hotel of the demo: bookings are confirmed, and guests are told by WhatsApp, SMS and mail.
 //!
-//! Its channels are real ones, by the shipped provider files; at their other end are [`Fakes`]. Some bookings
-//! are confirmed twice, as by a double click, and some are cancelled before the guest is told.
+//! Its channels are real ones, by the shipped provider files; at their other end are [`FakeProviders`]. Some
+//! bookings are confirmed twice, as by a double click, and some are cancelled before the guest is told.
 
-use super::fakes::Fakes;
-use crate::cli::failure::{CommandFailure, CommandResult};
-use crate::config::channels::{self, ChannelTables, ConfiguredChannels};
+use super::fakes::FakeProviders;
+use crate::cli::failure::{CommandFailure, Outcome};
+use crate::config::channels;
+use crate::config::channels::{Channels, Written};
 use punctual::base::random;
 use punctual::delivery::rules::template::TemplateDefinition;
 use punctual::flow::rules::entity::NewEntityState;
@@ -30,7 +31,7 @@ const LISTINGS: [&str; 3] = ["Riverside House", "Palm Courtyard", "The Old Mill"
 ///
 /// # Errors
 /// When a provider's file cannot be used.
-pub fn channels(fakes: &Fakes) -> CommandResult<ConfiguredChannels> {
+pub fn channels(fakes: &FakeProviders) -> Outcome<Channels> {
     let url = fakes.url();
     let secret = super::fakes::APP_SECRET;
     let text = format!(
@@ -42,7 +43,7 @@ pub fn channels(fakes: &Fakes) -> CommandResult<ConfiguredChannels> {
          [\"email:sendgrid\"]\nprovider = \"sendgrid\"\napi_key = \"demo\"\nsender = \"stay@hotel.example\"\n\
          sender_name = \"The hotel\"\nbase_url = \"{url}\"\nallow_host = \"127.0.0.1\"\n"
     );
-    let written: ChannelTables =
+    let written: Written =
         toml::from_str(&text).map_err(|error| CommandFailure::failed(error.to_string()))?;
     channels::decide(&written, None)
 }

@@ -4,7 +4,7 @@
 //! `0,` becomes 32 bytes. So the number of values is bounded beside the bytes, and counted while the body
 //! arrives.
 
-use crate::auth::Access;
+use crate::auth::Need;
 use punctual::access::store::keys::Role;
 
 const MIB: usize = 1024 * 1024;
@@ -44,11 +44,11 @@ impl Default for BodyLimit {
 impl BodyLimit {
     /// The bounds of a route.
     #[must_use]
-    pub fn of(route: &str, need: Access) -> Self {
+    pub fn of(route: &str, need: Need) -> Self {
         let settles = route.contains("/api/queues/") && SETTLEMENTS.iter().any(|verb| route.ends_with(verb));
         let bytes_max = match need {
             _ if settles || BATCHES.contains(&route) => BATCH_BYTES_MAX,
-            Access::Key(role) if role > Role::Viewer => USUAL_BYTES_MAX,
+            Need::Key(role) if role > Role::Viewer => USUAL_BYTES_MAX,
             _ => LOOK_BYTES_MAX,
         };
         Self { bytes_max }
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_viewer_brings_less_than_a_publisher() {
         let limit = |route: &str, need| BodyLimit::of(route, need).bytes_max;
-        assert_eq!(limit("POST /api/events", Access::Key(Role::Support)), BATCH_BYTES_MAX);
-        assert_eq!(limit("POST /api/queues/{topic}/ack", Access::Key(Role::Support)), BATCH_BYTES_MAX);
-        assert_eq!(limit("PUT /api/surveys/{id}", Access::Key(Role::Author)), USUAL_BYTES_MAX);
-        assert_eq!(limit("POST /api/triggers/explain", Access::Key(Role::Viewer)), LOOK_BYTES_MAX);
-        assert_eq!(limit("POST /s/{publicId}", Access::Nothing), LOOK_BYTES_MAX);
+        assert_eq!(limit("POST /api/events", Need::Key(Role::Support)), BATCH_BYTES_MAX);
+        assert_eq!(limit("POST /api/queues/{topic}/ack", Need::Key(Role::Support)), BATCH_BYTES_MAX);
+        assert_eq!(limit("PUT /api/surveys/{id}", Need::Key(Role::Author)), USUAL_BYTES_MAX);
+        assert_eq!(limit("POST /api/triggers/explain", Need::Key(Role::Viewer)), LOOK_BYTES_MAX);
+        assert_eq!(limit("POST /s/{publicId}", Need::Nothing), LOOK_BYTES_MAX);
     }
 }

@@ -8,7 +8,7 @@
 //! Not promised: fairness between those who send large bodies. A slow one keeps its room until the time for
 //! bodies is over.
 
-use super::error::{ApiResult, RequestFailure};
+use super::error::{Answer, ApiFailure};
 use axum::http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl BodyRoom {
     ///
     /// # Errors
     /// 503 when others keep it for too long.
-    pub async fn take(&self, bytes: usize) -> ApiResult<TakenRoom> {
+    pub async fn take(&self, bytes: usize) -> Answer<TakenRoom> {
         if bytes <= SMALL_BYTES_MAX {
             return Ok(TakenRoom::default());
         }
@@ -60,13 +60,12 @@ impl BodyRoom {
     }
 }
 
-fn busy() -> RequestFailure {
+fn busy() -> ApiFailure {
     let said = format!(
         "other large requests are being carried out; bodies of up to {} MiB are taken at any time",
         SMALL_BYTES_MAX / (1024 * 1024)
     );
-    RequestFailure::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-large-bodies", said)
-        .retry_after(RETRY_SECONDS)
+    ApiFailure::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-large-bodies", said).retry_after(RETRY_SECONDS)
 }
 
 /// Does what takes a while for so many bytes. Other requests go on meanwhile: this thread gives them to

@@ -5,7 +5,7 @@ pub mod channels;
 pub mod clock;
 pub mod messages;
 
-use super::error::{ApiResult, RequestFailure};
+use super::error::{Answer, ApiFailure};
 use crate::app::App;
 use punctual::Sandbox;
 
@@ -13,8 +13,8 @@ use punctual::Sandbox;
 ///
 /// # Errors
 /// 409 when there is none.
-pub(super) fn sandbox(app: &App) -> ApiResult<&Sandbox> {
+pub(super) fn sandbox(app: &App) -> Answer<&Sandbox> {
     let said = "this server has no sandbox: what it sends goes out. Start it with --clock manual, or give a \
                 channel the provider \"memory\"";
-    app.engine.sandbox().ok_or_else(|| RequestFailure::conflict(said))
+    app.engine.sandbox().ok_or_else(|| ApiFailure::conflict(said))
 }

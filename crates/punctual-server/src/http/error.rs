@@ -2,11 +2,13 @@
 //!
 //! Not promised to a client: the words of the database. Those go to the log, once, here.
 
+use super::openapi::values::ProblemAt;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use punctual::base::storage_fault::StorageFault;
 use punctual::{Error, Problem, Problems};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The media type of every error.
@@ -18,7 +20,7 @@ const RETRY_SECONDS: u32 = 1;
 
 /// A request that was not carried out, and why.
 #[derive(Debug)]
-pub struct RequestFailure {
+pub struct ApiFailure {
     status: StatusCode,
     slug: &'static str,
     detail: String,
@@ -27,21 +29,27 @@ pub struct RequestFailure {
 }
 
 /// What handlers answer.
-pub type ApiResult<T> = Result<T, RequestFailure>;
+pub type Answer<T> = Result<T, ApiFailure>;
 
-/// The body of a problem.
-#[derive(Serialize)]
-struct Body<'a> {
+/// RFC 9457.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Body<'a> {
     r#type: String,
     title: &'a str,
+    #[schemars(range(min = 400, max = 599))]
     status: u16,
     detail: &'a str,
+    #[schemars(with = "Vec<ProblemAt>", length(max = 100))]
     errors: &'a [Problem],
+    /// Where errors has only the first 100: how many were found, which is at least 101. Reading may end
+    /// before the last one is found, and 1000 are counted at most.
+    #[schemars(with = "usize")]
     #[serde(rename = "errorCount", skip_serializing_if = "Option::is_none")]
     error_count: Option<usize>,
 }
 
-impl RequestFailure {
+impl ApiFailure {
     /// What is wrong, in one line.
     #[must_use]
     pub(crate) fn sentence(&self) -> String {
@@ -153,13 +161,13 @@ fn summary(problems: &[Problem]) -> String {
     }
 }
 
-impl From<Problems> for RequestFailure {
+impl From<Problems> for ApiFailure {
     fn from(problems: Problems) -> Self {
         Self::invalid(problems)
     }
 }
 
-impl From<Error> for RequestFailure {
+impl From<Error> for ApiFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::Invalid(problems) => Self::invalid(problems),
@@ -174,14 +182,14 @@ impl From<Error> for RequestFailure {
     }
 }
 
-fn unavailable(error: &Error) -> RequestFailure {
+fn unavailable(error: &Error) -> ApiFailure {
     tracing::warn!(%error, "a request met a database that is not available");
     let fault = StorageFault::find(&error.to_string());
     let (slug, said) = match error {
         Error::Unknown(_) => (OUTCOME_UNKNOWN, unknown_cause(fault)),
         _ => ("unavailable", unavailable_cause(fault)),
     };
-    RequestFailure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
+    ApiFailure::new(StatusCode::SERVICE_UNAVAILABLE, slug, said).retry_after(RETRY_SECONDS)
 }
 
 /// Names the cause of a commit that failed. A full disk shows there as a rule, since SQLite writes its log
@@ -216,7 +224,7 @@ const OUTCOME_UNKNOWN: &str = "outcome-unknown";
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeUnknown;
 
-impl IntoResponse for RequestFailure {
+impl IntoResponse for ApiFailure {
     fn into_response(self) -> Response {
         let text = self.to_json();
         let kind = HeaderValue::from_static(PROBLEM_JSON);
@@ -238,7 +246,7 @@ impl IntoResponse for RequestFailure {
 /// 405 with the methods that would do.
 pub fn method_not_allowed(allowed: &str) -> Response {
     let said = format!("this path answers only {allowed}");
-    let failure = RequestFailure::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", said);
+    let failure = ApiFailure::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", said);
     let mut response = failure.into_response();
     if let Ok(value) = HeaderValue::from_str(allowed) {
         response.headers_mut().insert(ALLOW, value);
@@ -253,8 +261,8 @@ mod tests {
     /// PRD-14: an operator reads what to mend, and nothing of the database's own words.
     #[test]
     fn prd_14_an_error_names_the_disk() {
-        let detail = |words: &str| RequestFailure::from(Error::Unavailable(words.to_owned().into())).detail;
-        let unknown = |words: &str| RequestFailure::from(Error::Unknown(words.to_owned().into())).detail;
+        let detail = |words: &str| ApiFailure::from(Error::Unavailable(words.to_owned().into())).detail;
+        let unknown = |words: &str| ApiFailure::from(Error::Unknown(words.to_owned().into())).detail;
         for told in [detail("database or disk is full"), unknown("database or disk is full")] {
             assert!(told.contains("the disk of the database is full"), "{told}");
         }
@@ -283,7 +291,7 @@ mod tests {
         ];
         for (error, status, retry) in cases {
             let name = error.to_string();
-            let failure = RequestFailure::from(error);
+            let failure = ApiFailure::from(error);
             assert!(!failure.detail.contains("secret"), "{name}");
             let response = failure.into_response();
             assert_eq!(response.status().as_u16(), status, "{name}");

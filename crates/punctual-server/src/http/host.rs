@@ -5,7 +5,7 @@
 //! requests of strangers. Both show in the headers: the first in `Host`, the second in `X-Forwarded-For` and
 //! its kin. Programs without a browser can write any `Host` and gain nothing by leaving it out.
 
-use super::error::{ApiResult, RequestFailure};
+use super::error::{Answer, ApiFailure};
 use crate::app::{App, Exposure};
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -22,7 +22,7 @@ const PROXY_HEADERS: [&str; 5] =
 ///
 /// # Errors
 /// 421 when `Host` is a name other than this machine's own.
-pub async fn check(State(app): State<App>, request: Request, next: Next) -> ApiResult<Response> {
+pub async fn check(State(app): State<App>, request: Request, next: Next) -> Answer<Response> {
     let settings = &app.settings;
     let is_checked = settings.exposure == Exposure::Local && (settings.demo || settings.dev);
     // A request line in absolute form outranks the header.
@@ -30,7 +30,7 @@ pub async fn check(State(app): State<App>, request: Request, next: Next) -> ApiR
     if is_checked && !(target && names_this_machine(request.headers())) {
         let said = "this server is for programs on its own machine and answers as localhost or 127.0.0.1 \
                     only; set public.url if it is reached under another name";
-        return Err(RequestFailure::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", said));
+        return Err(ApiFailure::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", said));
     }
     Ok(next.run(request).await)
 }

@@ -3,9 +3,10 @@
 //! 400 is for what is not JSON, 413 for what is too large; wrong types and values are 422,
 //! all of them at once, each with its path.
 
+use super::api::requests::fields_of;
 use super::body_limit::{BodyLimit, ValueCounter};
 use super::body_room::{BodyRoom, SMALL_BYTES_MAX, TakenRoom, chew};
-use super::error::RequestFailure;
+use super::error::ApiFailure;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
@@ -16,6 +17,7 @@ use punctual::base::duration;
 use punctual::base::name::check_name;
 use punctual::base::suggestion::hint;
 use punctual::{Problems, Timestamp};
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use std::future::poll_fn;
 use std::ops::RangeInclusive;
@@ -48,9 +50,9 @@ pub struct ReadBody {
 }
 
 impl<S: Send + Sync> FromRequest<S> for Input {
-    type Rejection = RequestFailure;
+    type Rejection = ApiFailure;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, RequestFailure> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiFailure> {
         let media_type = media_type(request.headers());
         let limit = limit_of(request.extensions());
         let (mut parts, body) = request.into_parts();
@@ -72,7 +74,7 @@ pub async fn refuse_encoded(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let said = "bodies are read without a content encoding only; send this one uncompressed";
-    let mut refused = RequestFailure::unsupported(said).into_response();
+    let mut refused = ApiFailure::unsupported(said).into_response();
     refused.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     refused
 }
@@ -88,19 +90,19 @@ fn room_of(extensions: &Extensions) -> BodyRoom {
 }
 
 /// Reads a body of at most `bytes_max`, no more than small bodies have, and within its limit of time.
-pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, RequestFailure> {
+pub async fn read_within(body: Body, bytes_max: usize) -> Result<Bytes, ApiFailure> {
     let collect = collect(body, (bytes_max, usize::MAX), None);
     Ok(in_time(collect).await?.bytes)
 }
 
 /// Reads the body of a request, with room for a large one.
-pub async fn read_of(extensions: &Extensions, body: Body) -> Result<ReadBody, RequestFailure> {
+pub async fn read_of(extensions: &Extensions, body: Body) -> Result<ReadBody, ApiFailure> {
     read(body, limit_of(extensions), &room_of(extensions)).await
 }
 
 /// A body that says how large it is waits for its room first. Another gets it on its way, and has the whole
 /// time for bodies for both.
-async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody, RequestFailure> {
+async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody, ApiFailure> {
     let most = (limit.bytes_max, limit.values_max());
     match body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) {
         Some(bytes) if bytes > limit.bytes_max => Err(too_long(limit.bytes_max)),
@@ -113,11 +115,11 @@ async fn read(body: Body, limit: BodyLimit, room: &BodyRoom) -> Result<ReadBody,
 }
 
 async fn in_time(
-    collect: impl Future<Output = Result<ReadBody, RequestFailure>>,
-) -> Result<ReadBody, RequestFailure> {
+    collect: impl Future<Output = Result<ReadBody, ApiFailure>>,
+) -> Result<ReadBody, ApiFailure> {
     let late = || {
         let said = "the body did not arrive within 30 seconds";
-        RequestFailure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
+        ApiFailure::new(StatusCode::REQUEST_TIMEOUT, "timeout", said)
     };
     tokio::time::timeout(BODY_PATIENCE, collect).await.unwrap_or_else(|_| Err(late()))
 }
@@ -128,7 +130,7 @@ async fn collect(
     mut body: Body,
     (bytes_max, values_max): (usize, usize),
     room: Option<&BodyRoom>,
-) -> Result<ReadBody, RequestFailure> {
+) -> Result<ReadBody, ApiFailure> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long(bytes_max));
     }
@@ -136,7 +138,7 @@ async fn collect(
     let (mut text, mut counter) = (Vec::with_capacity(expected), ValueCounter::default());
     let (mut to_take, mut taken) = (room, TakenRoom::default());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let frame = frame.map_err(|_| RequestFailure::malformed("the body broke off before its end"))?;
+        let frame = frame.map_err(|_| ApiFailure::malformed("the body broke off before its end"))?;
         let Ok(piece) = frame.into_data() else { continue };
         if text.len() + piece.len() > bytes_max {
             return Err(too_long(bytes_max));
@@ -153,14 +155,14 @@ async fn collect(
         }
         if counter.values > values_max {
             let said = format!("a body of this route may have at most {values_max} JSON values");
-            return Err(RequestFailure::too_large(said));
+            return Err(ApiFailure::too_large(said));
         }
     }
     Ok(ReadBody { bytes: Bytes::from(text), room: taken })
 }
 
-fn too_long(bytes_max: usize) -> RequestFailure {
-    RequestFailure::too_large(format!("a request may have at most {} MiB", bytes_max / (1024 * 1024)))
+fn too_long(bytes_max: usize) -> ApiFailure {
+    ApiFailure::too_large(format!("a request may have at most {} MiB", bytes_max / (1024 * 1024)))
 }
 
 fn media_type(headers: &HeaderMap) -> String {
@@ -173,7 +175,7 @@ impl Input {
     ///
     /// # Errors
     /// 400 when it is not JSON, 422 when it is not an object.
-    pub fn object(&self) -> Result<Map<String, Value>, RequestFailure> {
+    pub fn object(&self) -> Result<Map<String, Value>, ApiFailure> {
         chew(self.bytes.len(), || object(&self.bytes))
     }
 
@@ -186,7 +188,7 @@ impl Input {
     ///
     /// # Errors
     /// As [`Input::object`].
-    pub fn object_or_nothing(&self) -> Result<Map<String, Value>, RequestFailure> {
+    pub fn object_or_nothing(&self) -> Result<Map<String, Value>, ApiFailure> {
         if self.bytes.trim_ascii().is_empty() { Ok(Map::new()) } else { self.object() }
     }
 }
@@ -195,7 +197,7 @@ impl Input {
 ///
 /// # Errors
 /// 400 when it is not JSON, 422 when it is not an object.
-pub fn object(body: &[u8]) -> Result<Map<String, Value>, RequestFailure> {
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, ApiFailure> {
     match serde_json::from_slice(body).map_err(|e| not_json(&e))? {
         Value::Object(map) => Ok(map),
         other => Err(punctual::Error::invalid("", format!("must be an object, not {}", name(&other))).into()),
@@ -203,8 +205,8 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, RequestFailure> {
 }
 
 /// 400, with the place.
-pub fn not_json(error: &serde_json::Error) -> RequestFailure {
-    RequestFailure::malformed(format!("the body is not JSON: {error}"))
+pub fn not_json(error: &serde_json::Error) -> ApiFailure {
+    ApiFailure::malformed(format!("the body is not JSON: {error}"))
 }
 
 /// What a value is, with its article.
@@ -360,6 +362,11 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// Names that are there and should not be.
     pub fn unknown(&self, known: &[&str]) -> Vec<String> {
         self.map.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect()
+    }
+
+    /// Notes every field that the type of the body lacks.
+    pub fn only_of<T: JsonSchema + 'static>(&mut self) {
+        self.only(fields_of::<T>());
     }
 
     /// Notes every field that nobody knows: it may be a slip in one that matters.

@@ -21,11 +21,11 @@ pub async fn render(State(app): State<App>) -> impl IntoResponse {
     let mut out = app.settings.metrics.as_ref().map(|handle| handle.render()).unwrap_or_default();
     let health = app.engine.health().await;
     let mut gauges = Gauges(&mut out);
-    gauges.write_health(&health, app.engine.is_live());
+    gauges.of_health(&health, app.engine.is_live());
     if health.database.is_ok() {
-        gauges.write_queues(&queues(&app).await);
+        gauges.of_queues(&queues(&app).await);
         if let Ok(runs) = app.engine.store().run_census().await {
-            gauges.write_runs(&runs);
+            gauges.of_runs(&runs);
         }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out)
@@ -62,14 +62,14 @@ impl Gauges<'_> {
         let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
     }
 
-    fn write_health(&mut self, health: &Health, live: bool) {
+    fn of_health(&mut self, health: &Health, live: bool) {
         self.one("punctual_live", "Whether the loops of this process are alive.", u8::from(live));
         let ready = u8::from(health.is_ready());
         self.one("punctual_ready", "Whether the database answers and its schema is whole.", ready);
         if let Ok(census) = &health.database {
-            self.write_census(census);
-            self.write_lags(census);
-            self.write_inbox(health.inbox);
+            self.of_census(census);
+            self.of_lags(census);
+            self.of_inbox(health.inbox);
             let takes = u8::from(health.storage.write_error.is_none());
             self.one("punctual_takes_writes", "Whether the database takes writes.", takes);
         }
@@ -90,7 +90,7 @@ impl Gauges<'_> {
         }
     }
 
-    fn write_census(&mut self, c: &Census) {
+    fn of_census(&mut self, c: &Census) {
         let lag = c.oldest_due().map_or(0.0, |due| c.now.since(due).as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "a clock is not off by 285 years")]
         let skew = c.host_skew_us as f64 / 1e6;
@@ -104,7 +104,7 @@ impl Gauges<'_> {
         self.one("punctual_host_skew_seconds", "How far this host is ahead of the database.", skew);
     }
 
-    fn write_lags(&mut self, c: &Census) {
+    fn of_lags(&mut self, c: &Census) {
         let name = "punctual_worker_lag_seconds";
         self.head(name, "How late the oldest due item is, by the purpose of its lane.");
         for lag in &c.workers {
@@ -117,13 +117,13 @@ impl Gauges<'_> {
         }
     }
 
-    fn write_inbox(&mut self, inbox: InboxCounts) {
+    fn of_inbox(&mut self, inbox: InboxCounts) {
         self.one("punctual_inbox_processing", "Received messages in progress.", inbox.processing);
         self.one("punctual_inbox_stuck", "Received messages long past their lease.", inbox.stuck);
         self.one("punctual_inbox_dead", "Received messages that are dead.", inbox.dead);
     }
 
-    fn write_runs(&mut self, runs: &RunCensus) {
+    fn of_runs(&mut self, runs: &RunCensus) {
         let name = "punctual_job_runs";
         self.head(name, "Runs of jobs by status; those that ended, within the last hour.");
         for (status, count) in [
@@ -137,7 +137,7 @@ impl Gauges<'_> {
         }
     }
 
-    fn write_queues(&mut self, queues: &[(String, QueueState)]) {
+    fn of_queues(&mut self, queues: &[(String, QueueState)]) {
         type Count = fn(&QueueState) -> i64;
         let counts: [(&str, &str, Count); 4] = [
             ("punctual_queue_waiting", "Items that wait, due or not.", |q| q.waiting),

@@ -1,20 +1,30 @@
-//! The OpenAPI document: one operation for every route, and the schemas they name.
+//! The OpenAPI document: one operation for every route, and the schemas of the types that it reads and
+//! answers with.
 
+mod components;
+pub mod documents;
+pub mod explanations;
 mod operations;
+mod parameters;
 #[cfg(test)]
 mod tests;
+pub mod values;
+pub mod words;
 
-pub use operations::{OPERATIONS, Operation};
+pub use components::BodyType;
+pub use operations::{Content, Gives, OPERATIONS, Operation};
+pub use parameters::Parameter;
 
 use super::Route;
-use super::answers::KeyScope;
-use crate::auth::Access;
+use super::api::requests::CloudEvent;
+use super::error;
+use super::idempotency::KeyScope;
+use crate::auth::Need;
 use axum::Json;
+use components::{Components, subschema};
+use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
-
-/// Schemas and parameters, as JSON.
-const COMPONENTS: &str = include_str!("openapi/components.json");
 
 /// The media type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -30,16 +40,20 @@ pub async fn show() -> Json<&'static Value> {
 /// The document of a route table.
 #[must_use]
 pub fn document(routes: &[Route]) -> Value {
-    let mut paths: Map<String, Value> = Map::new();
+    let (mut paths, mut parameters) = (Map::new(), headers());
+    let mut components = Components::default();
     for route in routes {
         let Some(operation) = OPERATIONS.iter().find(|o| o.route == route.name) else {
             continue;
         };
         let (method, path) = route.method_and_path();
         let entry = paths.entry(path).or_insert_with(|| json!({}));
-        entry[method.to_ascii_lowercase()] = describe(route, operation);
+        entry[method.to_ascii_lowercase()] = describe(route, operation, &mut components);
+        for one in operation.query {
+            parameters.insert(one.component.to_owned(), one.describe(&mut components.requests));
+        }
     }
-    let components: Value = serde_json::from_str(COMPONENTS).unwrap_or_default();
+    let responses = json!({"Problem": problem(&mut components.answers)});
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -52,15 +66,46 @@ pub fn document(routes: &[Route]) -> Value {
         "servers": [{"url": "/"}],
         "security": [{"key": []}],
         "paths": paths,
-        "components": components,
+        "components": {
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, or the root key."}
+            },
+            "parameters": parameters,
+            "responses": responses,
+            "schemas": components.schemas(),
+        },
     })
 }
 
-fn describe(route: &Route, operation: &Operation) -> Value {
+/// The headers that requests may have.
+fn headers() -> Map<String, Value> {
+    let header = |name: &str, schema: Value, about: &str| {
+        let description = about.to_owned();
+        json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description})
+    };
+    let slug = json!({"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"});
+    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[\\x20-\\x7e]+$"});
+    let tenant = "The tenant's slug, for the root key and keys of role ops; default otherwise.";
+    let again = "The same key and body get the first answer again, for 24 hours; another body gets 409.";
+    Map::from_iter([
+        ("Tenant".to_owned(), header("Punctual-Tenant", slug, tenant)),
+        ("IdempotencyKey".to_owned(), header("Idempotency-Key", key, again)),
+    ])
+}
+
+fn problem(generator: &mut SchemaGenerator) -> Value {
+    json!({
+        "description": "What went wrong. 429 and 503 say in Retry-After when to come back.",
+        "content": {"application/problem+json": {"schema": subschema::<error::Body<'static>>(generator)}}
+    })
+}
+
+fn describe(route: &Route, operation: &Operation, components: &mut Components) -> Value {
     let path = route.method_and_path().1;
-    let mut parameters: Vec<Value> = path_names(path).map(|name| path_parameter(path, name)).collect();
-    parameters.extend(operation.query.iter().map(|name| reference("parameters", name)));
-    if let Access::Key(_) = route.need {
+    let mut parameters: Vec<Value> =
+        path_names(path).map(|name| path_parameter(path, name, &mut components.requests)).collect();
+    parameters.extend(operation.query.iter().map(|one| reference("parameters", one.component)));
+    if let Need::Key(_) = route.need {
         parameters.push(reference("parameters", "Tenant"));
     }
     if KeyScope::of(route).is_some() {
@@ -72,43 +117,39 @@ fn describe(route: &Route, operation: &Operation) -> Value {
         "summary": operation.summary,
         "description": who(route.need),
         "parameters": parameters,
-        "responses": responses(route.need, operation),
+        "responses": responses(route.need, operation, &mut components.answers),
     });
-    if let Some(schema) = operation.takes {
-        said["requestBody"] = body(schema, operation.body_needed);
+    if let Some(of) = operation.takes {
+        said["requestBody"] = body(of, operation.body_needed, &mut components.requests);
     }
-    if !matches!(route.need, Access::Key(_)) {
+    if !matches!(route.need, Need::Key(_)) {
         said["security"] = json!([]);
     }
     said
 }
 
-fn who(need: Access) -> String {
+fn who(need: Need) -> String {
     match need {
-        Access::Nothing => "Needs no key.".into(),
-        Access::Private(role) => {
+        Need::Nothing => "Needs no key.".into(),
+        Need::Private(role) => {
             format!(
                 "Needs no key on this machine, and the role `{}` elsewhere or through a proxy.",
                 role.word()
             )
         }
-        Access::Metrics => {
+        Need::Metrics => {
             "Needs no key on this machine, and the role `metrics` or `ops` elsewhere or through a proxy."
                 .into()
         }
-        Access::Probe => "Needs no key on a private listener, and one of any role elsewhere.".into(),
-        Access::Key(role) => format!("Needs the role `{}`.", role.word()),
+        Need::Probe => "Needs no key on a private listener, and one of any role elsewhere.".into(),
+        Need::Key(role) => format!("Needs the role `{}`.", role.word()),
     }
 }
 
-fn responses(need: Access, operation: &Operation) -> Value {
-    let schema = operation.gives.1;
+fn responses(need: Need, operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut all = Map::new();
-    for (status, schema) in [Some(operation.gives), operation.or_gives].into_iter().flatten() {
-        all.insert(status.to_string(), answer(schema));
-    }
-    if schema == "Health" || schema == "Status" {
-        all.insert("503".into(), answer(schema));
+    for gives in [Some(operation.gives), operation.or_gives].into_iter().flatten() {
+        all.insert(gives.status.to_string(), answer(gives.content, generator));
     }
     for status in problems(need, operation) {
         all.entry(status.to_string()).or_insert_with(|| reference("responses", "Problem"));
@@ -118,15 +159,15 @@ fn responses(need: Access, operation: &Operation) -> Value {
 
 /// The statuses of refusals and trouble, beside those that the operation names itself. Pages say on a page
 /// what is wrong, with the same statuses.
-fn problems(need: Access, operation: &Operation) -> Vec<u16> {
+fn problems(need: Need, operation: &Operation) -> Vec<u16> {
     // Any request can be unreadable, for a foreign host, encoded, or meet trouble of ours.
     let mut all = vec![400, 414, 415, 421, 431, 500, 503];
     let (method, path) = operation.route.split_once(' ').unwrap_or(("GET", operation.route));
-    let is_public = need == Access::Nothing && path.contains('{');
-    if need != Access::Nothing {
+    let is_public = need == Need::Nothing && path.contains('{');
+    if need != Need::Nothing {
         all.extend([401, 403, 404]);
     }
-    if matches!(need, Access::Key(_)) {
+    if matches!(need, Need::Key(_)) {
         all.push(422);
     }
     if method != "GET" {
@@ -147,76 +188,50 @@ fn problems(need: Access, operation: &Operation) -> Vec<u16> {
     all
 }
 
-fn answer(schema: &str) -> Value {
-    match schema {
-        "" => json!({"description": "Done; no content."}),
-        "text/html" | "text/plain" | "text/csv" => {
-            json!({"description": "Text.", "content": {(schema): {"schema": {"type": "string"}}}})
+fn answer(content: Content, generator: &mut SchemaGenerator) -> Value {
+    match content {
+        Content::Nothing => json!({"description": "Done; no content."}),
+        Content::Text(media_type) => {
+            json!({"description": "Text.", "content": {(media_type): {"schema": {"type": "string"}}}})
         }
-        name => {
-            json!({"description": name, "content": {"application/json": {"schema": schema_of(name)}}})
+        Content::Json(of) => {
+            let schema = of.schema(generator);
+            json!({"description": of.name(), "content": {"application/json": {"schema": schema}}})
         }
     }
 }
 
-fn body(schema: &str, required: bool) -> Value {
+fn body(of: BodyType, required: bool, generator: &mut SchemaGenerator) -> Value {
     let mut content = Map::new();
-    let media_type = if schema.ends_with("Form") { FORM } else { "application/json" };
-    content.insert(media_type.into(), json!({"schema": schema_of(schema)}));
-    if schema == "Events" {
-        let (one, many) =
-            (schema_of("CloudEvent"), json!({"type": "array", "items": schema_of("CloudEvent")}));
+    let media_type = if of.name().ends_with("Form") { FORM } else { "application/json" };
+    content.insert(media_type.into(), json!({"schema": of.schema(generator)}));
+    if of.name() == "Events" {
+        let (one, many) = (subschema::<CloudEvent>(generator), subschema::<Vec<CloudEvent>>(generator));
         content.insert("application/cloudevents+json".into(), json!({"schema": one}));
         content.insert("application/cloudevents-batch+json".into(), json!({"schema": many}));
     }
     json!({"required": required, "content": content})
 }
 
-fn schema_of(name: &str) -> Value {
-    match name.strip_suffix("[]") {
-        None => reference("schemas", name),
-        Some(item) => json!({
-            "type": "object",
-            "required": ["items", "nextCursor"],
-            "properties": {
-                "items": {"type": "array", "items": reference("schemas", item)},
-                "nextCursor": {"type": ["string", "null"], "description": "Where the next part begins."}
-            }
-        }),
-    }
-}
-
 fn reference(room: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{room}/{name}")})
-}
-
-/// The name of a query parameter among the components, and the words that it may be.
-pub(super) fn parameter(component: &str) -> Option<(String, Vec<String>)> {
-    let components = &DOCUMENT["components"];
-    let parameter = &components["parameters"][component];
-    let mut schema = &parameter["schema"];
-    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        schema = &components["schemas"][name];
-    }
-    let words = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    Some((parameter["name"].as_str()?.to_owned(), words.map(str::to_owned).collect()))
 }
 
 fn path_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-fn path_parameter(path: &str, name: &str) -> Value {
+fn path_parameter(path: &str, name: &str, generator: &mut SchemaGenerator) -> Value {
     let schema = match name {
-        "topic" => reference("schemas", "Topic"),
-        "key" => reference("schemas", "ChannelKey"),
-        "publicId" => reference("schemas", "PublicId"),
-        "address" => reference("schemas", "RecipientAddress"),
-        "token" | "provider" => json!({"type": "string"}),
-        "name" if path.starts_with("/api/jobs") => reference("schemas", "JobName"),
-        "id" if path.starts_with("/api/entities") => reference("schemas", "Name"),
-        "subscription" | "name" | "triggerId" | "kind" | "type" => reference("schemas", "Name"),
-        _ => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
+        "topic" => subschema::<values::Topic>(generator),
+        "key" => subschema::<values::ChannelKey>(generator),
+        "publicId" => subschema::<values::PublicIdText>(generator),
+        "address" => subschema::<values::RecipientAddress>(generator),
+        "token" | "provider" => subschema::<String>(generator),
+        "name" if path.starts_with("/api/jobs") => subschema::<values::JobName>(generator),
+        "id" if path.starts_with("/api/entities") => subschema::<values::Name>(generator),
+        "subscription" | "name" | "triggerId" | "kind" | "type" => subschema::<values::Name>(generator),
+        _ => subschema::<values::IdText>(generator),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})
 }

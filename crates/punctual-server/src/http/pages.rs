@@ -5,26 +5,27 @@
 //! proxy it wants a key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
 //! `inbox` of the sandbox.
 
-mod basic;
 mod counters;
-pub(crate) mod html;
+pub mod docs;
 mod inbox;
-mod letters;
+mod inbox_view;
+mod layout;
 mod providers;
-mod sight;
+mod sign_in;
 mod status;
+mod status_view;
 
 use super::host::is_direct;
-use super::visit;
+use super::public::survey;
 use crate::app::{App, Exposure};
-use crate::auth::{AccessGuard, is_private};
+use crate::auth::{Guard, is_private};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use punctual::access::store::keys::Role;
-use sight::Sight;
+use status_view::StatusView;
 
 /// Only our own style and script, and nobody may put the page into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -43,20 +44,20 @@ pub fn routes() -> Router<App> {
         .route("/dev/inbox.css", get(inbox_style))
         .route("/demo/providers", get(providers::show))
         .route("/demo/providers.json", get(providers::list))
-        .route("/s/assets/{file}", get(visit::file))
+        .route("/s/assets/{file}", get(survey::file))
 }
 
 async fn status_page(State(app): State<App>, headers: HeaderMap) -> Response {
-    if !may_look(&app, &headers).await {
+    if !may_see_status(&app, &headers).await {
         return refused();
     }
-    match Sight::take(&app).await {
-        Ok(sight) => page(StatusCode::OK, status::render(&sight)),
-        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, html::trouble(&error.to_string())),
+    match StatusView::load(&app).await {
+        Ok(view) => page(StatusCode::OK, status::render(&view)),
+        Err(error) => page(StatusCode::SERVICE_UNAVAILABLE, layout::render_trouble(&error.to_string())),
     }
 }
 
-async fn may_look(app: &App, headers: &HeaderMap) -> bool {
+async fn may_see_status(app: &App, headers: &HeaderMap) -> bool {
     is_private(app, headers) || is_ops(app, headers).await
 }
 
@@ -66,13 +67,13 @@ async fn is_ops(app: &App, headers: &HeaderMap) -> bool {
     if app.settings.demo && (app.settings.exposure != Exposure::Local || is_direct(headers)) {
         return true;
     }
-    let headers = basic::as_bearer(headers);
-    let caller = AccessGuard::new(app.clone()).caller(&headers).await;
+    let headers = sign_in::as_bearer(headers);
+    let caller = Guard::new(app.clone()).caller(&headers).await;
     caller.is_ok_and(|caller| caller.role >= Role::Ops)
 }
 
 fn refused() -> Response {
-    let mut refused = page(StatusCode::UNAUTHORIZED, html::refusal());
+    let mut refused = page(StatusCode::UNAUTHORIZED, layout::render_sign_in());
     let ask = HeaderValue::from_static("Basic realm=\"Punctual: any name, the key as password\"");
     refused.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
     refused

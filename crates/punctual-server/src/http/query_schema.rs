@@ -3,9 +3,9 @@
 //! A parameter that nobody reads is refused with the nearest name: a misspelt filter would return
 //! everything. A word that is none of a parameter's is refused, too: it would return nothing.
 
-use super::error::RequestFailure;
+use super::error::ApiFailure;
 use super::input::HAS_NUL;
-use super::openapi::{OPERATIONS, parameter};
+use super::openapi::OPERATIONS;
 use axum::body::to_bytes;
 use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::{Method, StatusCode};
@@ -26,7 +26,7 @@ pub struct QuerySchema(Arc<Vec<Parameter>>);
 /// One parameter.
 #[derive(Clone, Debug)]
 struct Parameter {
-    name: String,
+    name: &'static str,
     /// The words that it may be; any text if there are none.
     words: Vec<String>,
 }
@@ -36,8 +36,8 @@ impl QuerySchema {
     #[must_use]
     pub fn of(route: &str) -> Self {
         let operation = OPERATIONS.iter().find(|operation| operation.route == route);
-        let names = operation.into_iter().flat_map(|operation| operation.query);
-        let known = names.filter_map(|name| parameter(name)).map(|(name, words)| Parameter { name, words });
+        let known = operation.into_iter().flat_map(|operation| operation.query);
+        let known = known.map(|one| Parameter { name: one.name, words: one.words() });
         Self(Arc::new(known.collect()))
     }
 
@@ -61,7 +61,7 @@ impl QuerySchema {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let known: Vec<&str> = self.0.iter().map(|known| known.name.as_str()).collect();
+        let known: Vec<&str> = self.0.iter().map(|known| known.name).collect();
         if known.is_empty() {
             return "is not a parameter here: this route takes none".to_owned();
         }
@@ -79,7 +79,7 @@ impl Parameter {
             Some(word) => word.clone_into(value),
             None => {
                 let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-                problems.push(&self.name, format!("is not one of its words{}", hint(value, &words)));
+                problems.push(self.name, format!("is not one of its words{}", hint(value, &words)));
             }
         }
     }
@@ -102,10 +102,10 @@ pub async fn check(
     State(schema): State<QuerySchema>,
     request: Request,
     next: Next,
-) -> Result<Response, RequestFailure> {
+) -> Result<Response, ApiFailure> {
     let (mut parts, body) = request.into_parts();
     let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
-    let Query(mut pairs) = query.map_err(|_| RequestFailure::malformed("the query string cannot be read"))?;
+    let Query(mut pairs) = query.map_err(|_| ApiFailure::malformed("the query string cannot be read"))?;
     let problems = schema.check(&mut pairs);
     parts.extensions.insert(CheckedQuery { pairs, schema });
     let is_read = parts.method == Method::GET;

@@ -10,9 +10,9 @@
 //! that hold are not counted, since a provider may make thousands a minute from one address. The answer
 //! says nothing of what was learned. 503 makes the provider tell it again.
 
-use super::error::RequestFailure;
+use super::error::ApiFailure;
 use super::input;
-use super::visitor::{ProviderCaller, RateLimited};
+use super::public::visitor::{TooManyRequests, WebhookCaller};
 use crate::app::App;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -21,20 +21,20 @@ use metrics::counter;
 use punctual::delivery::rules::receipt::Receipt;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
-use punctual_providers::{Callback, CallbackError, CallbackOutcome, Receipts};
+use punctual_providers::{Callback, CallbackError, CallbackOutcome as EngineCallbackOutcome, Receipts};
 
-/// The channels that hear callbacks, and where those come in.
+/// The channels with callbacks, and the address of those.
 #[derive(Debug, Default)]
 pub struct Webhooks {
     /// The public address of this server, without a slash at its end.
     pub url: String,
     /// Each channel whose provider makes callbacks.
-    pub ears: Vec<CallbackListener>,
+    pub channels: Vec<CallbackChannel>,
 }
 
-/// A channel that hears callbacks.
+/// A channel whose provider makes callbacks.
 #[derive(Clone, Debug)]
-pub struct CallbackListener {
+pub struct CallbackChannel {
     /// The name of its provider.
     pub provider: String,
     /// Its key.
@@ -46,54 +46,54 @@ pub struct CallbackListener {
 /// `POST /webhooks/{provider}`, and `GET` for a greeting
 pub async fn hear(
     State(app): State<App>,
-    caller: Result<ProviderCaller, RateLimited>,
+    caller: Result<WebhookCaller, TooManyRequests>,
     request: Request,
 ) -> Response {
     let caller = match caller {
         Ok(caller) => caller,
         Err(often) => return often.into_response(),
     };
-    match listened(&app.settings.webhooks, &caller.provider, request).await {
-        Ok(WebhookOutcome::Answer(body, content_type)) => {
+    match read_callback(&app.settings.webhooks, &caller.provider, request).await {
+        Ok(CallbackOutcome::Greeting(body, content_type)) => {
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
-        Ok(WebhookOutcome::News(channels, receipts)) => {
-            take_in(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
+        Ok(CallbackOutcome::Receipts(channels, receipts)) => {
+            record(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
         }
         Err(failure) => refuse(&app, &caller, failure),
     }
 }
 
-async fn listened(
+async fn read_callback(
     webhooks: &Webhooks,
     provider: &str,
     request: Request,
-) -> Result<WebhookOutcome, RequestFailure> {
+) -> Result<CallbackOutcome, ApiFailure> {
     let (head, body) = request.into_parts();
     let channel = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes())
         .find_map(|(name, value)| (name == "channel").then(|| value.into_owned()));
-    let ears = webhooks.of(provider, channel.as_deref())?;
+    let channels = webhooks.of(provider, channel.as_deref())?;
     let body = input::read_within(body, CALLBACK_BYTES_MAX).await?;
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let url = format!("{}{path}", webhooks.url);
     // A header that is no text can be no signature.
     let headers: Vec<(&str, &str)> =
         head.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    listen(&ears, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
+    verify(&channels, &Callback { method: head.method.as_str(), url: &url, headers: &headers, body: &body })
 }
 
-async fn take_in(app: &App, batch: ReceiptBatch) -> Response {
+async fn record(app: &App, batch: ReceiptBatch) -> Response {
     if batch.receipts.is_empty() {
         return StatusCode::OK.into_response();
     }
     match app.engine.record_receipts(batch).await {
         Ok(_) => StatusCode::OK.into_response(),
-        Err(error) => RequestFailure::from(error).into_response(),
+        Err(error) => ApiFailure::from(error).into_response(),
     }
 }
 
-fn refuse(app: &App, caller: &ProviderCaller, failure: RequestFailure) -> Response {
-    let known = app.settings.webhooks.ears.iter().any(|ear| ear.provider == caller.provider);
+fn refuse(app: &App, caller: &WebhookCaller, failure: ApiFailure) -> Response {
+    let known = app.settings.webhooks.channels.iter().any(|channel| channel.provider == caller.provider);
     // A name that nobody has configured is no label: there are as many as strangers can think of.
     let provider = if known { caller.provider.clone() } else { "unknown".to_owned() };
     let status = failure.status().as_u16().to_string();
@@ -104,22 +104,24 @@ fn refuse(app: &App, caller: &ProviderCaller, failure: RequestFailure) -> Respon
     }
 }
 
-/// What a callback came to.
-enum WebhookOutcome {
-    News(Vec<String>, Vec<Receipt>),
-    Answer(String, &'static str),
+/// The outcome of a callback that was verified.
+enum CallbackOutcome {
+    /// Receipts, and the channels that they are for.
+    Receipts(Vec<String>, Vec<Receipt>),
+    /// The answer to a greeting, with its content type.
+    Greeting(String, &'static str),
 }
 
-/// Tries each channel; what verifies is heard for all that it verifies with.
-fn listen(ears: &[&CallbackListener], callback: &Callback<'_>) -> Result<WebhookOutcome, RequestFailure> {
+/// Verifies a callback with the secrets of each channel, and reads it for all channels whose secret fits.
+fn verify(candidates: &[&CallbackChannel], callback: &Callback<'_>) -> Result<CallbackOutcome, ApiFailure> {
     let (mut channels, mut receipts, mut worst) = (Vec::new(), Vec::new(), None);
-    for ear in ears {
-        match ear.receipts.hear(callback) {
-            Ok(CallbackOutcome::Answer { body, content_type }) => {
-                return Ok(WebhookOutcome::Answer(body, content_type));
+    for candidate in candidates {
+        match candidate.receipts.hear(callback) {
+            Ok(EngineCallbackOutcome::Answer { body, content_type }) => {
+                return Ok(CallbackOutcome::Greeting(body, content_type));
             }
-            Ok(CallbackOutcome::Receipts(heard)) => {
-                channels.push(ear.channel.clone());
+            Ok(EngineCallbackOutcome::Receipts(heard)) => {
+                channels.push(candidate.channel.clone());
                 receipts = heard;
             }
             Err(refused) => worst = Some(graver(worst, refused)),
@@ -127,7 +129,7 @@ fn listen(ears: &[&CallbackListener], callback: &Callback<'_>) -> Result<Webhook
     }
     match worst {
         Some(refused) if channels.is_empty() => Err(failure(refused)),
-        _ => Ok(WebhookOutcome::News(channels, receipts)),
+        _ => Ok(CallbackOutcome::Receipts(channels, receipts)),
     }
 }
 
@@ -144,32 +146,32 @@ fn graver(known: Option<CallbackError>, other: CallbackError) -> CallbackError {
     }
 }
 
-fn failure(refused: CallbackError) -> RequestFailure {
+fn failure(refused: CallbackError) -> ApiFailure {
     match refused {
-        CallbackError::Unproved(said) => RequestFailure::unauthenticated(format!(
+        CallbackError::Unproved(said) => ApiFailure::unauthenticated(format!(
             "this callback does not prove who sent it: {said}. Check the channel's secret, and that the \
              provider calls the address in `public.url`"
         )),
         CallbackError::Unreadable(said) => {
-            RequestFailure::malformed(format!("this callback cannot be read: {said}"))
+            ApiFailure::malformed(format!("this callback cannot be read: {said}"))
         }
         CallbackError::NotSetUp(said) => {
-            RequestFailure::not_found(format!("no channel of this provider is set up to hear it: {said}"))
+            ApiFailure::not_found(format!("no channel of this provider is set up to hear it: {said}"))
         }
     }
 }
 
 impl Webhooks {
     /// The channels that a callback may be for.
-    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&CallbackListener>, RequestFailure> {
-        let fits = |ear: &&CallbackListener| {
-            ear.provider == provider && channel.is_none_or(|key| key == ear.channel)
+    fn of(&self, provider: &str, channel: Option<&str>) -> Result<Vec<&CallbackChannel>, ApiFailure> {
+        let fits = |candidate: &&CallbackChannel| {
+            candidate.provider == provider && channel.is_none_or(|key| key == candidate.channel)
         };
-        let ears: Vec<&CallbackListener> = self.ears.iter().filter(fits).collect();
-        if ears.is_empty() {
+        let channels: Vec<&CallbackChannel> = self.channels.iter().filter(fits).collect();
+        if channels.is_empty() {
             let said = "no channel of this provider is configured here, or the provider sends no receipts";
-            return Err(RequestFailure::not_found(said));
+            return Err(ApiFailure::not_found(said));
         }
-        Ok(ears)
+        Ok(channels)
     }
 }

@@ -7,7 +7,7 @@ use crate::providers::{Next, Providers};
 use crate::world::{Base, World};
 use punctual::queue::outbox;
 use punctual::{ClockMode, NewMessage, Tenant};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::{Value, json};
 
 on_each! {
@@ -42,7 +42,7 @@ impl Hotel {
     async fn at(url: String) -> Self {
         let providers = Providers::start().await;
         let furnish = |builder| providers.furnish(builder);
-        let world = World::furnished(url, ClockMode::Manual, AppSettings::default(), furnish).await;
+        let world = World::furnished(url, ClockMode::Manual, Settings::default(), furnish).await;
         let root = world.root();
         root.does("/dev/clock", json!({"set": "2026-02-26T10:00:00Z", "run": false}), 200).await;
         let hotel = Self { world, root, providers };

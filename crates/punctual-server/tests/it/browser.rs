@@ -4,8 +4,8 @@ use crate::visit::{invite, publish};
 use crate::world::{Base, World};
 use punctual::flow::rules::entry::EntryStatus;
 use punctual::{ClockMode, Tenant};
-use punctual_server::app::AppSettings;
-use punctual_server::http::visitor::PublicLimits;
+use punctual_server::app::Settings;
+use punctual_server::http::public::visitor::PublicAccess;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn scripts() -> PathBuf {
 #[tokio::test]
 #[ignore = "slow: needs chromium and axe-core, which ./test installs"]
 async fn trg_19_the_page_works_in_a_browser() {
-    let settings = AppSettings { public: PublicLimits::new(100_000, false), ..AppSettings::default() };
+    let settings = Settings { public: PublicAccess::new(100_000, false), ..Settings::default() };
     let world = World::start(Base::Sqlite, ClockMode::Manual, settings).await;
     let survey = std::fs::read_to_string(scripts().join("survey.json")).unwrap();
     publish(&world, serde_json::from_str(&survey).unwrap()).await;

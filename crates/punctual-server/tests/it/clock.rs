@@ -2,7 +2,7 @@
 
 use crate::world::{Base, World, claim, publish};
 use punctual::{ClockMode, Engine, Work};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ async fn prd_17_what_becomes_due_on_the_way_is_done_in_order() {
         }
     };
     let builder = Engine::builder("sqlite::memory:").clock(ClockMode::Manual).handler("t", handler);
-    let world = World::serve(builder.open().await.unwrap(), AppSettings::default()).await;
+    let world = World::serve(builder.open().await.unwrap(), Settings::default()).await;
     let root = world.root();
     root.does("/dev/clock", json!({"set": "2026-05-14T00:00:00Z"}), 200).await;
     for (payload, due) in

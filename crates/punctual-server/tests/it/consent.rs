@@ -4,8 +4,8 @@ use crate::client::{Client, Reply};
 use crate::world::{Base, World};
 use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::{ClockMode, Tenant};
-use punctual_server::app::AppSettings;
-use punctual_server::http::visitor::PublicLimits;
+use punctual_server::app::Settings;
+use punctual_server::http::public::visitor::PublicAccess;
 use serde_json::{Value, json};
 
 on_each! {
@@ -250,7 +250,7 @@ async fn ntf_18_the_unsubscribe_page_is_dressed_for_strangers(base: Base) {
 
 /// NTF-18: counted like every public request.
 async fn ntf_18_strangers_may_not_ask_too_often(base: Base) {
-    let settings = AppSettings { public: PublicLimits::new(5, false), ..AppSettings::default() };
+    let settings = Settings { public: PublicAccess::new(5, false), ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
     let (path, anybody) = (link(&world, None, None).await, world.anybody());
     for _ in 0..5 {

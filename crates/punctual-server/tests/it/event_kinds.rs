@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::{ClockMode, NewMessage, Tenant};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::{Value, json};
 
 on_each! {
@@ -206,7 +206,7 @@ async fn prd_18_a_schema_holds_for_every_door(base: Base) {
 
 /// PRD-18: also where time runs and kinds are kept for a while.
 async fn prd_18_a_schema_holds_from_its_answer_on(base: Base) {
-    let world = World::start(base, ClockMode::System, AppSettings::default()).await;
+    let world = World::start(base, ClockMode::System, Settings::default()).await;
     let root = world.root();
     let event = json!({"topic": "t", "kind": "booking.confirmed", "payload": {}});
     root.does("/api/events", event.clone(), 202).await;

@@ -5,7 +5,7 @@ use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World};
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{ClockMode, Engine};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
@@ -20,7 +20,7 @@ async fn trg_26_an_export_that_fails_is_broken_off(base: Base) {
     let place = TemporaryStore::new(backend).await.unwrap();
     let engine = Engine::builder(place.url()).pool_size(4).clock(ClockMode::Manual).open().await.unwrap();
     engine.start();
-    let world = World::serve(engine, AppSettings::default()).await;
+    let world = World::serve(engine, Settings::default()).await;
     let root = world.root();
     let survey = publish(&root, csi_gr()).await;
     let id = invite(&root, "1").await;

@@ -6,8 +6,8 @@ use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World, claim};
 use punctual::ClockMode;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
-use punctual_server::app::AppSettings;
-use punctual_server::http::answers::KeyScope;
+use punctual_server::app::Settings;
+use punctual_server::http::idempotency::KeyScope;
 use punctual_server::http::table;
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ async fn plt_3_a_request_whose_commit_failed_is_safe_to_repeat() {
     std::fs::create_dir(&folder).unwrap();
     let database = folder.join("punctual.db");
     let url = format!("sqlite:{}", database.display());
-    let world = World::furnished(url, ClockMode::Manual, AppSettings::default(), |builder| builder).await;
+    let world = World::furnished(url, ClockMode::Manual, Settings::default(), |builder| builder).await;
     let event = json!({"topic": "t", "kind": "k", "payload": 1});
     let timer = json!({"topic": "later", "payload": 1, "delay": "1h"});
     let (mut unknown, mut requests) = (0, 0);

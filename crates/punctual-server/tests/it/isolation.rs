@@ -17,8 +17,8 @@ use punctual::delivery::rules::receipt::{Receipt, ReceiptStatus};
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual::testing::{Backend, TemporaryStore};
 use punctual::{ClockMode, Engine};
-use punctual_server::app::AppSettings;
-use punctual_server::auth::Access;
+use punctual_server::app::Settings;
+use punctual_server::auth::Need;
 use punctual_server::http::{Route, table};
 use rows::Rows;
 use seed::{Known, MARK};
@@ -45,7 +45,7 @@ async fn scene(base: Base) -> Scene {
     let place = TemporaryStore::new(backend).await.unwrap();
     let engine = Engine::builder(place.url()).pool_size(4).clock(ClockMode::Manual).open().await.unwrap();
     engine.start();
-    let world = World::serve(engine.clone(), AppSettings::default()).await;
+    let world = World::serve(engine.clone(), Settings::default()).await;
     let theirs = world.tenant(THEIRS).await;
     let known = seed::everything(&world, &theirs).await;
     report(&engine, &place, base).await;
@@ -85,7 +85,7 @@ async fn ntf_23_no_route_gives_or_takes_what_is_anothers(base: Base) {
     let (looks, deeds): (Vec<Route>, Vec<Route>) =
         table().into_iter().partition(|route| route.name.starts_with("GET"));
     for route in looks.into_iter().chain(deeds) {
-        let Access::Key(needed) = route.need else { continue };
+        let Need::Key(needed) = route.need else { continue };
         let cases = cases::of(&route, &known);
         for (role, word, client) in &callers {
             // Who operates the whole house may do what concerns all tenants, and choose one by the header.

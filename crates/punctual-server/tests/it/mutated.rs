@@ -6,8 +6,8 @@ use crate::surveys::{csi_gr, invite, publish};
 use crate::world::{Base, World};
 use punctual::delivery::rules::unsubscribe::UnsubscribeLink;
 use punctual::{ClockMode, Tenant};
-use punctual_server::app::AppSettings;
-use punctual_server::http::visitor::PublicLimits;
+use punctual_server::app::Settings;
+use punctual_server::http::public::visitor::PublicAccess;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take on a busy machine, without optimisation.
@@ -56,7 +56,7 @@ async fn pages(world: &World) -> Vec<String> {
 #[tokio::test]
 #[ignore = "slow"]
 async fn prd_7_mutated_forms_are_answered_with_a_page() {
-    let settings = AppSettings { public: PublicLimits::new(u32::MAX, false), ..AppSettings::default() };
+    let settings = Settings { public: PublicAccess::new(u32::MAX, false), ..Settings::default() };
     let world = World::start(Base::Sqlite, ClockMode::Manual, settings).await;
     let pages = pages(&world).await;
     let reader = world.anybody().with("content-type", "application/x-www-form-urlencoded");

@@ -3,7 +3,7 @@
 use crate::surveys::csi_gr;
 use crate::unknown_names::fill;
 use crate::world::{Base, World};
-use punctual_server::auth::Access;
+use punctual_server::auth::Need;
 use punctual_server::http::openapi::OPERATIONS;
 use punctual_server::http::table;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn every_parameter_that_a_handler_reads_is_in_its_operation() {
     let job = json!({"topic": "t", "cron": "0 0 * * *"});
     assert_eq!(root.put("/api/jobs/nightly", job).await.status, 200);
     let mut routes = table();
-    routes.retain(|route| matches!(route.need, Access::Key(_)));
+    routes.retain(|route| matches!(route.need, Need::Key(_)));
     // What is deleted would not be read.
     routes.sort_by_key(|route| !route.name.starts_with("GET"));
     for route in routes {
@@ -87,4 +87,78 @@ async fn the_page_of_operations_needs_nothing_else() {
         assert!(page.text.contains(route.method_and_path().1), "{}", route.name);
     }
     assert!(!page.text.contains("://"), "nothing is fetched from elsewhere");
+}
+
+/// The names of the contract, a line for each operation, parameter, schema and field: a review sees what a
+/// change of a type does to the document.
+#[test]
+fn the_document_says_what_it_said() {
+    let document = punctual_server::http::openapi::document(&table());
+    let mut lines = operations(&document);
+    for (name, about) in document["components"]["parameters"].as_object().unwrap() {
+        lines.push(format!("?{name} {} {}", about["name"].as_str().unwrap(), kind(&about["schema"])));
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        lines.push(format!("{name} {}", kind(schema)));
+        let needed: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
+        for (field, about) in schema["properties"].as_object().into_iter().flatten() {
+            let mark = if needed.contains(&json!(field)) { "" } else { "?" };
+            lines.push(format!("  {field}{mark} {}", kind(about)));
+        }
+    }
+    let said = lines.join("\n") + "\n";
+    let kept = include_str!("openapi.txt");
+    let (old, new): (BTreeSet<&str>, BTreeSet<&str>) = (kept.lines().collect(), said.lines().collect());
+    let changed: Vec<&str> = old.symmetric_difference(&new).copied().collect();
+    let place = format!("{}/openapi.txt", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(&place, &said).unwrap();
+    assert!(
+        said == kept,
+        "the contract changed in {changed:#?}; if it should, copy {place} to tests/it/openapi.txt"
+    );
+}
+
+fn operations(document: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let taken = operation["requestBody"]["content"].as_object().into_iter().flatten();
+            let taken: Vec<String> =
+                taken.map(|(media, body)| format!("{media}={}", kind(&body["schema"]))).collect();
+            let given = operation["responses"].as_object().unwrap().iter();
+            let given: Vec<&str> = given.map(|(status, _)| status.as_str()).collect();
+            lines.push(format!(
+                "{} {path} {} -> {}",
+                method.to_uppercase(),
+                taken.join(" "),
+                given.join(" ")
+            ));
+        }
+    }
+    lines
+}
+
+/// A schema in a word or two.
+fn kind(schema: &Value) -> String {
+    let name =
+        |schema: &Value| schema["$ref"].as_str().map(|path| path.rsplit('/').next().unwrap().to_owned());
+    let mut said = name(schema).unwrap_or_default();
+    for list in ["anyOf", "oneOf"] {
+        let all: Vec<String> = schema[list].as_array().into_iter().flatten().map(kind).collect();
+        said += &all.join("|");
+    }
+    if schema["type"].is_string() || schema["type"].is_array() {
+        said += &schema["type"].to_string().replace(['"', '[', ']'], "").replace(',', "|");
+    }
+    if schema["items"].is_object() {
+        said += &format!("<{}>", kind(&schema["items"]));
+    }
+    for limit in
+        ["format", "enum", "const", "minLength", "maxLength", "minimum", "maximum", "maxItems", "pattern"]
+    {
+        if let Some(value) = schema.get(limit) {
+            said += &format!(" {limit}={value}");
+        }
+    }
+    if schema["additionalProperties"] == json!(false) { said + " and no more" } else { said }
 }

@@ -8,7 +8,7 @@ use punctual::database::migrate::SCHEMA_VERSION;
 use punctual::database::planted_bugs::PlantedBug;
 use punctual::engine::Builder;
 use punctual_faulty_disk::{Fault, FaultTarget, heal, install, plan};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::json;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn plt_25_health_and_metrics_over_http(base: Base) {
 async fn plt_25_health_and_metrics_tell_each_loops_last_success(base: Base) {
     let stuck = |builder: Builder| builder.plant(PlantedBug::StuckLoop);
     let world =
-        World::furnished(World::place(base).await, ClockMode::System, AppSettings::default(), stuck).await;
+        World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
     let since = async |name: &str| {
         let health = world.anybody().sees("/health").await;
         let all = health["loops"].as_array().unwrap();
@@ -97,7 +97,7 @@ async fn plt_25_a_hung_loop_is_not_live(base: Base) {
     let stuck =
         |builder: Builder| builder.plant(PlantedBug::StuckLoop).hung_after(Duration::from_millis(300));
     let world =
-        World::furnished(World::place(base).await, ClockMode::System, AppSettings::default(), stuck).await;
+        World::furnished(World::place(base).await, ClockMode::System, Settings::default(), stuck).await;
     let began = monotonic();
     while world.anybody().get("/health/live").await.status == 200 {
         assert!(began.elapsed() < Duration::from_secs(30), "a hung loop makes /health/live fail");
@@ -194,7 +194,7 @@ async fn plt_25_health_tells_that_writes_fail() {
     std::fs::create_dir(&folder).unwrap();
     let database = folder.join("punctual.db");
     let url = format!("sqlite:{}", database.display());
-    let world = World::furnished(url, ClockMode::Manual, AppSettings::default(), |builder| builder).await;
+    let world = World::furnished(url, ClockMode::Manual, Settings::default(), |builder| builder).await;
     plan(&database, FaultTarget::Syncs, Fault::NotDone);
     let event = json!({"topic": "orders", "kind": "order.placed", "payload": 1});
     let failed = world.root().post("/api/events", event).await;
@@ -221,14 +221,13 @@ async fn plt_25_health_tells_that_writes_fail() {
 async fn plt_25_health_tells_that_the_database_is_read_only() {
     let url = World::place(Base::Postgres).await;
     let system = ClockMode::System;
-    World::furnished(url.clone(), system, AppSettings::default(), |builder| builder).await;
+    World::furnished(url.clone(), system, Settings::default(), |builder| builder).await;
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let name: String = client.query_one("select current_database()", &[]).await.unwrap().get(0);
     let alter = format!("alter database {name} set default_transaction_read_only = on");
     client.batch_execute(&alter).await.unwrap();
-    let world =
-        World::furnished(url.clone(), system, AppSettings::default(), Builder::without_migrations).await;
+    let world = World::furnished(url.clone(), system, Settings::default(), Builder::without_migrations).await;
     let ill = world.anybody().sees("/health").await;
     assert_eq!(
         (&ill["status"], &ill["database"]["takesWrites"]),

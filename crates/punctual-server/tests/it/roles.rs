@@ -4,8 +4,8 @@ use crate::client::Client;
 use crate::world::{Base, World};
 use punctual::ClockMode;
 use punctual::access::store::keys::Role;
-use punctual_server::app::{AppSettings, Exposure};
-use punctual_server::auth::Access;
+use punctual_server::app::{Exposure, Settings};
+use punctual_server::auth::Need;
 use punctual_server::http::{Route, table};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn every_route_asks_for_its_role(base: Base) {
         callers.push((role, word, world.key(&acme, word).await));
     }
     for route in table() {
-        let Access::Key(needed) = route.need else {
+        let Need::Key(needed) = route.need else {
             let is_link = route.name.contains("{publicId}") || route.name.contains("{token}");
             let is_link = is_link || route.name.contains("{provider}");
             let want = if is_link { 404 } else { 200 };
@@ -61,7 +61,7 @@ async fn every_route_asks_for_its_role(base: Base) {
 }
 
 async fn a_public_listener_guards_health_and_metrics(base: Base) {
-    let settings = AppSettings { exposure: Exposure::Public, ..AppSettings::default() };
+    let settings = Settings { exposure: Exposure::Public, ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
     let (root, paths) = (world.root(), ["/health", "/metrics", "/health/live", "/health/ready"]);
     let table = [

@@ -4,7 +4,7 @@ use crate::client::{Client, Reply};
 use crate::world::{Base, ROOT_KEY, World};
 use punctual::flow::rules::public_id::PublicId;
 use punctual::{RenderedMessage, Sandbox, Tenant};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ async fn without_a_sandbox_everything_is_refused(base: Base) {
 async fn a_named_channel_may_be_in_the_sandbox_on_the_system_clock() {
     let sandbox = Sandbox::of(["whatsapp:default".to_owned()]);
     let engine = punctual::Engine::builder("sqlite::memory:").sandbox(sandbox).open().await.unwrap();
-    let world = World::serve(engine, AppSettings::default()).await;
+    let world = World::serve(engine, Settings::default()).await;
     assert!(send(&world, RenderedMessage { channel: "whatsapp:default".into(), ..letter("ada", "k") }).await);
     assert_eq!(keys(&world.root().sees("/dev/messages").await), ["k"]);
     world.root().put("/dev/channels/whatsapp:default", json!({"script": ["ok"]})).await;
@@ -280,7 +280,7 @@ async fn the_page_wants_a_key_except_in_the_demo() {
     let browser = world.anybody().with("authorization", &format!("Basic {basic}"));
     assert_eq!(browser.get("/dev/inbox").await.status, 200);
     let engine = punctual::Engine::builder("sqlite::memory:").sandbox(Sandbox::new()).open().await.unwrap();
-    let demo = World::serve(engine, AppSettings { demo: true, ..AppSettings::default() }).await;
+    let demo = World::serve(engine, Settings { demo: true, ..Settings::default() }).await;
     assert_eq!(demo.anybody().get("/dev/inbox").await.status, 200);
     demo.anybody().get("/dev/messages").await.problem(401);
 }

@@ -3,7 +3,7 @@
 use crate::world::{Base, World, publish};
 use punctual::Engine;
 use punctual_bench::cluster::{Cluster, ClusterOptions};
-use punctual_server::app::AppSettings;
+use punctual_server::app::Settings;
 use serde_json::json;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn every_item_goes_to_one_worker(base: Base) {
 async fn plt_25_a_database_that_is_away_is_503() {
     let cluster = Cluster::start(&ClusterOptions::fast()).unwrap();
     let engine = Engine::builder(cluster.url("postgres")).pool_size(2).open().await.unwrap();
-    let world = World::serve(engine, AppSettings::default()).await;
+    let world = World::serve(engine, Settings::default()).await;
     publish(&world.root(), "orders").await;
     drop(cluster);
     let event = json!({"topic": "orders", "kind": "k", "payload": 1});

@@ -1,8 +1,8 @@
 //! Names that nobody knows are refused on every route: made from the route table and the OpenAPI document.
 
 use crate::world::{Base, World};
-use punctual_server::auth::Access;
-use punctual_server::http::openapi::OPERATIONS;
+use punctual_server::auth::Need;
+use punctual_server::http::openapi::{BodyType, OPERATIONS};
 use punctual_server::http::{Route, table};
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ on_each! {
     plt_29_an_unknown_parameter_is_refused_on_every_route,
     plt_29_an_unknown_field_is_refused_on_every_route,
     plt_29_a_filter_knows_its_words,
+    plt_29_what_may_be_null_is_left_out,
     plt_29_an_unknown_inner_field_is_refused,
 }
 
@@ -32,7 +33,7 @@ pub fn fill(path: &str) -> String {
 
 async fn plt_29_an_unknown_parameter_is_refused_on_every_route(base: Base) {
     let world = World::manual(base).await;
-    for route in table().iter().filter(|route| matches!(route.need, Access::Key(_))) {
+    for route in table().iter().filter(|route| matches!(route.need, Need::Key(_))) {
         let (method, _) = route.method_and_path();
         let reply = world.root().send(method, &format!("{}?zzzz=1", path(route)), "{}").await;
         assert_eq!(reply.problem(422), ["zzzz"], "{}", route.name);
@@ -53,9 +54,10 @@ async fn plt_29_an_unknown_field_is_refused_on_every_route(base: Base) {
     let template = json!({"eventType": "k", "channel": "SMS", "language": "en", "body": "b"});
     root.does("/api/message-templates", template, 201).await;
     let mut checked = 0;
-    for route in table().iter().filter(|route| matches!(route.need, Access::Key(_))) {
+    for route in table().iter().filter(|route| matches!(route.need, Need::Key(_))) {
         let operation = OPERATIONS.iter().find(|operation| operation.route == route.name).unwrap();
-        let Some(body) = operation.takes.filter(|body| !OTHER_BODIES.contains(body)) else { continue };
+        let body = operation.takes.map(BodyType::name).filter(|body| !OTHER_BODIES.contains(&body.as_ref()));
+        let Some(body) = body else { continue };
         let (method, _) = route.method_and_path();
         let reply = root.send(method, &path(route), &json!({"zzzz": 1}).to_string()).await;
         if reply.status == 404 && route.name.contains('{') {
@@ -152,4 +154,39 @@ async fn plt_29_a_filter_knows_its_words(base: Base) {
         }
     }
     assert!(asked >= 6, "only {asked} parameters have words");
+}
+
+/// The problems that an answer lists.
+fn errors(text: &str) -> Value {
+    serde_json::from_str::<Value>(text).map(|mut answer| answer["errors"].take()).unwrap_or_default()
+}
+
+/// PLT-29: a field that the document lets be null is read as one that is left out.
+async fn plt_29_what_may_be_null_is_left_out(base: Base) {
+    let world = World::manual(base).await;
+    let document = punctual_server::http::openapi::document(&table());
+    let (mut asked, mut refused) = (0, Vec::new());
+    for route in table().iter().filter(|route| matches!(route.need, Need::Key(_))) {
+        let (method, template) = route.method_and_path();
+        let operation = &document["paths"][template][method.to_ascii_lowercase()];
+        let mut schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        if let Some(named) = schema["$ref"].as_str() {
+            schema = document.pointer(&named[1..]).unwrap();
+        }
+        for (field, about) in schema["properties"].as_object().into_iter().flatten() {
+            let is_null = |schema: &Value| schema["type"] == "null";
+            let any_of = about["anyOf"].as_array().is_some_and(|all| all.iter().any(is_null));
+            if !any_of && !about["type"].as_array().is_some_and(|types| types.contains(&json!("null"))) {
+                continue;
+            }
+            let alone = world.root().send(method, &path(route), "{}").await;
+            let reply = world.root().send(method, &path(route), &json!({ (field): null }).to_string()).await;
+            if (reply.status, errors(&reply.text)) != (alone.status, errors(&alone.text)) {
+                refused.push(format!("{} with {field}: {}", route.name, reply.text));
+            }
+            asked += usize::from(reply.status == 422 || reply.status < 300);
+        }
+    }
+    assert!(refused.is_empty(), "null is refused, or is not as if left out: {refused:#?}");
+    assert!(asked > 60, "only {asked} fields were asked");
 }

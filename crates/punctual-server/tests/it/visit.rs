@@ -11,8 +11,8 @@ use punctual::flow::rules::public_id::PublicId;
 use punctual::flow::store::entries::history::ChangeAuthor;
 use punctual::flow::store::flows::FlowDraft;
 use punctual::{ClockMode, Tenant};
-use punctual_server::app::AppSettings;
-use punctual_server::http::visitor::PublicLimits;
+use punctual_server::app::Settings;
+use punctual_server::http::public::visitor::PublicAccess;
 use serde_json::{Value, json};
 
 on_each! {
@@ -312,7 +312,7 @@ async fn trg_23_a_bot_is_cut_off_and_changes_nothing(base: Base) {
 
 /// TRG-23: whoever asks too often gets a page that says so; another address is not concerned.
 async fn trg_23_an_address_has_its_limit(base: Base) {
-    let settings = AppSettings { public: PublicLimits::new(5, true), ..AppSettings::default() };
+    let settings = Settings { public: PublicAccess::new(5, true), ..Settings::default() };
     let world = World::start(base, ClockMode::Manual, settings).await;
     publish(&world, survey()).await;
     let link = invite(&world, "1", None).await;

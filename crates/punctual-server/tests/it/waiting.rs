@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::world::{Base, RUNNING, World, publish};
 use punctual::ClockMode;
-use punctual_server::app::AppSettings;
-use punctual_server::http::api::waiting::WaitingClaims;
+use punctual_server::app::Settings;
+use punctual_server::http::api::queue::waiting::WaitingClaims;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ async fn plt_15_every_waiting_claim_gets_its_share(base: Base) {
 
 /// PLT-15: a key whose claims wait as often as they may is told so at once, and others are not.
 async fn plt_15_a_claim_too_many_of_a_key_is_refused(base: Base) {
-    let settings = AppSettings { waiting: WaitingClaims::at_most(2), ..AppSettings::default() };
+    let settings = Settings { waiting: WaitingClaims::at_most(2), ..Settings::default() };
     let world = World::start(base, ClockMode::System, settings).await;
     let root = world.root();
     root.put("/api/queues/orders", json!({})).await;

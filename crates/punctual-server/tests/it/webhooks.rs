@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use punctual::base::clock::host_now;
 use punctual_providers::Catalogue;
-use punctual_server::app::{AppSettings, Exposure};
-use punctual_server::http::visitor::PublicLimits;
-use punctual_server::http::webhooks::{CallbackListener, Webhooks};
+use punctual_server::app::{Exposure, Settings};
+use punctual_server::http::public::visitor::PublicAccess;
+use punctual_server::http::webhooks::{CallbackChannel, Webhooks};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
@@ -52,27 +52,27 @@ async fn provider(head: &'static str, body: String) -> String {
 type Given<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
 /// A server with these channels.
-async fn server(base: Base, channels: &[Given<'_>]) -> (World, Client) {
+async fn server(base: Base, given: &[Given<'_>]) -> (World, Client) {
     let catalogue = Catalogue::shipped().unwrap();
-    let mut ears = Vec::new();
+    let mut channels = Vec::new();
     let world = engine_on(base, |mut builder| {
-        for (key, provider, settings) in channels {
-            let given: BTreeMap<String, String> =
+        for (key, provider, settings) in given {
+            let settings: BTreeMap<String, String> =
                 settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let opened =
-                catalogue.provider(provider).unwrap().open(given).unwrap_or_else(|said| panic!("{said}"));
+                catalogue.provider(provider).unwrap().open(settings).unwrap_or_else(|said| panic!("{said}"));
             builder = builder.channel(*key, opened.channel);
             let (provider, channel) = ((*provider).to_owned(), (*key).to_owned());
-            ears.push(CallbackListener { provider, channel, receipts: opened.receipts.unwrap() });
+            channels.push(CallbackChannel { provider, channel, receipts: opened.receipts.unwrap() });
         }
         builder
     })
     .await;
-    let webhooks = Webhooks { url: URL.into(), ears };
-    let public = PublicLimits::new(30, false);
+    let webhooks = Webhooks { url: URL.into(), channels };
+    let public = PublicAccess::new(30, false);
     let world = World::serve(
         world,
-        AppSettings { webhooks, public, exposure: Exposure::Proxied, ..AppSettings::default() },
+        Settings { webhooks, public, exposure: Exposure::Proxied, ..Settings::default() },
     )
     .await;
     let root = world.root();

@@ -5,7 +5,7 @@ use punctual::engine::Builder;
 use punctual::{ClockMode, Engine};
 use punctual_bench::cluster::{Cluster, ClusterOptions};
 use punctual_bench::database::Database;
-use punctual_server::app::{App, AppSettings};
+use punctual_server::app::{App, Settings};
 use punctual_server::connections::{self, ConnectionLimits};
 use punctual_server::http;
 use serde_json::{Value, json};
@@ -32,15 +32,15 @@ pub struct World {
 impl World {
     /// A server whose clock stands still.
     pub async fn manual(base: Base) -> Self {
-        Self::start(base, ClockMode::Manual, AppSettings::default()).await
+        Self::start(base, ClockMode::Manual, Settings::default()).await
     }
 
     /// A server whose loops run.
     pub async fn system(base: Base) -> Self {
-        Self::start(base, ClockMode::System, AppSettings::default()).await
+        Self::start(base, ClockMode::System, Settings::default()).await
     }
 
-    pub async fn start(base: Base, clock: ClockMode, settings: AppSettings) -> Self {
+    pub async fn start(base: Base, clock: ClockMode, settings: Settings) -> Self {
         Self::furnished(Self::place(base).await, clock, settings, |builder| builder).await
     }
 
@@ -48,7 +48,7 @@ impl World {
     pub async fn furnished(
         url: String,
         clock: ClockMode,
-        settings: AppSettings,
+        settings: Settings,
         furnish: impl FnOnce(Builder) -> Builder,
     ) -> Self {
         let engine = furnish(Engine::builder(url).pool_size(4).clock(clock)).open().await.unwrap();
@@ -56,10 +56,10 @@ impl World {
         Self::serve(engine, settings).await
     }
 
-    pub async fn serve(engine: Engine, settings: AppSettings) -> Self {
+    pub async fn serve(engine: Engine, settings: Settings) -> Self {
         let root_key = Some(ROOT_KEY.to_owned());
         let dev = engine.clock() == ClockMode::Manual;
-        let settings = Arc::new(AppSettings { root_key, dev, ..settings });
+        let settings = Arc::new(Settings { root_key, dev, ..settings });
         let router = http::router(App { engine: engine.clone(), settings });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

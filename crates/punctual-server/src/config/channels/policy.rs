@@ -1,7 +1,7 @@
 //! What every channel may say, whatever its provider: `rate_per_second`, `in_flight`, `unknown`,
 //! `unknown_retries`, `fallback`, `max_attempts`, `waits`, `breaker_failures`.
 
-use super::ChannelTables;
+use super::Written;
 use punctual::base::backoff::Backoff;
 use punctual::base::duration;
 use punctual::base::limits::{ATTEMPTS_MAX, SENDS_PER_SECOND_MAX};
@@ -24,7 +24,7 @@ const WAITS_MAX: usize = 100;
 ///
 /// # Errors
 /// A sentence about the first thing that cannot be.
-pub(super) fn read(key: &str, table: &toml::Table, all: &ChannelTables) -> Result<ChannelPolicy, String> {
+pub(super) fn read(key: &str, table: &toml::Table, all: &Written) -> Result<ChannelPolicy, String> {
     Ok(ChannelPolicy {
         rate_per_second: table.get("rate_per_second").map(rate).transpose()?,
         in_flight: table.get("in_flight").map(in_flight).transpose()?,
@@ -135,7 +135,7 @@ fn unknown(value: &Value) -> Result<UnknownOutcomePolicy, String> {
 }
 
 /// Another channel of the file; following fallbacks must come to an end.
-fn fallback(value: &Value, key: &str, all: &ChannelTables) -> Result<String, String> {
+fn fallback(value: &Value, key: &str, all: &Written) -> Result<String, String> {
     let Some(first) = value.as_str() else {
         return Err(format!("`fallback` must be the key of another channel, not {value}"));
     };

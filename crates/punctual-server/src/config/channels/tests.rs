@@ -3,12 +3,12 @@ use punctual::base::backoff::Backoff;
 use punctual::delivery::rules::channel::UnknownOutcomePolicy;
 use punctual::queue::rules::attempt::RetryPolicy;
 
-fn read(text: &str) -> Result<ConfiguredChannels, String> {
+fn read(text: &str) -> Result<Channels, String> {
     read_with(text, None)
 }
 
-fn read_with(text: &str, folder: Option<&Path>) -> Result<ConfiguredChannels, String> {
-    let file: BTreeMap<String, ChannelTables> = toml::from_str(text).unwrap();
+fn read_with(text: &str, folder: Option<&Path>) -> Result<Channels, String> {
+    let file: BTreeMap<String, Written> = toml::from_str(text).unwrap();
     decide(&file["channels"], folder).map_err(|failure| failure.sentence)
 }
 

@@ -19,7 +19,7 @@ pub(super) struct FakeMessage {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Reply {
+pub(super) struct FakeReply {
     pub(super) status: u16,
     pub(super) header: Option<(&'static str, String)>,
     pub(super) body: Value,
@@ -30,7 +30,12 @@ pub(super) struct Reply {
 }
 
 /// What comes of a request; `None` if no provider has such a path.
-pub(super) fn answer(path: &str, body: &[u8], signed_in: bool, seed: u64) -> Option<(FakeMessage, Reply)> {
+pub(super) fn answer(
+    path: &str,
+    body: &[u8],
+    signed_in: bool,
+    seed: u64,
+) -> Option<(FakeMessage, FakeReply)> {
     let asked = read(path, body)?;
     let (for_now, for_good) = TROUBLE_PERCENT;
     let draw = seed % 100;
@@ -63,8 +68,8 @@ fn read(path: &str, body: &[u8]) -> Option<FakeMessage> {
     None
 }
 
-fn taken(provider: &str, id: &str) -> Reply {
-    let reply = |status, header, body, id: String| Reply {
+fn taken(provider: &str, id: &str) -> FakeReply {
+    let reply = |status, header, body, id: String| FakeReply {
         status,
         header,
         body,
@@ -85,15 +90,15 @@ fn taken(provider: &str, id: &str) -> Reply {
     }
 }
 
-fn refuse(status: u16, body: Value) -> Reply {
+fn refuse(status: u16, body: Value) -> FakeReply {
     let words = ["/message", "/error/message", "/errors/0/message"];
     let words = words.iter().find_map(|path| body.pointer(path)?.as_str());
     let said = words.unwrap_or_default().to_owned();
-    Reply { status, header: None, said, body, delivered: None }
+    FakeReply { status, header: None, said, body, delivered: None }
 }
 
 /// The provider is busy, or not itself.
-fn busy(provider: &str) -> Reply {
+fn busy(provider: &str) -> FakeReply {
     let mut reply = match provider {
         "Twilio" => refuse(429, json!({"code": 20429, "message": "Too Many Requests", "status": 429})),
         "WhatsApp" => {
@@ -108,7 +113,7 @@ fn busy(provider: &str) -> Reply {
 }
 
 /// The provider does not take this message, now or later.
-fn refused(provider: &str) -> Reply {
+fn refused(provider: &str) -> FakeReply {
     match provider {
         "Twilio" => refuse(
             400,

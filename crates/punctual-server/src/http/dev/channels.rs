@@ -2,15 +2,19 @@
 
 use super::sandbox;
 use crate::app::App;
-use crate::http::error::{ApiResult, RequestFailure};
+use crate::http::error::{Answer, ApiFailure};
 use crate::http::input::Input;
+use crate::http::openapi::documents::ScriptFields;
+use crate::http::openapi::values;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use punctual::Problems;
 use punctual::delivery::rules::channel::check_key;
 use punctual::delivery::rules::script::Script;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The `{key}` of a path.
@@ -18,11 +22,11 @@ use std::collections::BTreeMap;
 pub struct ChannelKey(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ChannelKey {
-    type Rejection = RequestFailure;
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestFailure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiFailure> {
         let names = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
-        let Path(mut names) = names.map_err(|_| RequestFailure::malformed("the path is not UTF-8"))?;
+        let Path(mut names) = names.map_err(|_| ApiFailure::malformed("the path is not UTF-8"))?;
         let key = names.remove("key").unwrap_or_default();
         let mut problems = Problems::default();
         check_key(&key, "key", &mut problems);
@@ -35,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ChannelKey {
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's.
-pub async fn show(State(app): State<App>, key: ChannelKey) -> ApiResult<Json<Value>> {
+pub async fn show(State(app): State<App>, key: ChannelKey) -> Answer<Json<ChannelScript>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -47,7 +51,7 @@ pub async fn show(State(app): State<App>, key: ChannelKey) -> ApiResult<Json<Val
 ///
 /// # Errors
 /// 409 without a sandbox, 404 for a channel that is not the sandbox's, 422 with every problem.
-pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> ApiResult<Json<Value>> {
+pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> Answer<Json<ChannelScript>> {
     let sandbox = sandbox(&app)?;
     if !sandbox.takes(&key.0) {
         return Err(not_here(&key));
@@ -57,15 +61,23 @@ pub async fn script(State(app): State<App>, key: ChannelKey, input: Input) -> Ap
     Ok(Json(left(&key, &script)))
 }
 
-fn not_here(key: &ChannelKey) -> RequestFailure {
+fn not_here(key: &ChannelKey) -> ApiFailure {
     let said = "is not a channel of the sandbox; those are memory:* and whatever the configuration gives the \
                 provider `memory`";
-    RequestFailure::not_found(format!("`{}` {said}", key.0))
+    ApiFailure::not_found(format!("`{}` {said}", key.0))
 }
 
 /// What is left of a script, with its channel.
-fn left(key: &ChannelKey, script: &Script) -> Value {
-    let mut said = script.to_json();
-    said.insert("key".to_owned(), json!(key.0));
-    Value::Object(said)
+fn left(key: &ChannelKey, script: &Script) -> ChannelScript {
+    ChannelScript { key: key.0.clone(), left: script.to_json() }
+}
+
+/// What is left of a script, with its channel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ChannelScript {
+    #[schemars(with = "values::ChannelKey")]
+    key: String,
+    #[serde(flatten)]
+    #[schemars(with = "ScriptFields")]
+    left: Map<String, Value>,
 }

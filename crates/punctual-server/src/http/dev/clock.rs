@@ -1,12 +1,16 @@
 //! Time travel. Time moves by these routes only, and everything due on the way is done.
 
 use crate::app::App;
-use crate::http::error::{ApiResult, RequestFailure};
+use crate::http::api::requests::{Tick, Travel};
+use crate::http::error::{Answer, ApiFailure};
 use crate::http::input::{Fields, Input};
+use crate::http::openapi::values::DateTime;
+use crate::http::openapi::words::ManualClock;
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::TickCounts;
+use punctual::engine::TickCounts as EngineTickCounts;
 use punctual::{ClockMode, Problems, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -14,15 +18,35 @@ use std::time::Duration;
 const BATCH_SIZE_MAX: u64 = 1_000;
 
 /// What the clock says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClockView {
+#[schemars(rename = "Clock")]
+pub struct Now {
+    #[schemars(with = "DateTime")]
     now: Timestamp,
+    #[schemars(with = "ManualClock")]
     clock: &'static str,
 }
 
+/// What a tick did.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ticked")]
+pub struct TickCounts {
+    sent: usize,
+    failed: usize,
+    expired: usize,
+    dispatched: usize,
+}
+
+impl From<EngineTickCounts> for TickCounts {
+    fn from(ticked: EngineTickCounts) -> Self {
+        let EngineTickCounts { sent, failed, expired, dispatched } = ticked;
+        Self { sent, failed, expired, dispatched }
+    }
+}
+
 /// Where to move the clock.
-enum ClockMove {
+enum Way {
     Advance(Duration),
     Set(Timestamp),
 }
@@ -31,7 +55,7 @@ enum ClockMove {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn show(State(app): State<App>) -> ApiResult<Json<ClockView>> {
+pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
     manual(&app)?;
     now(&app).await
 }
@@ -40,12 +64,12 @@ pub async fn show(State(app): State<App>) -> ApiResult<Json<ClockView>> {
 ///
 /// # Errors
 /// 409 on the system clock or while another process moves this one, 422 for a wrong move.
-pub async fn travel(State(app): State<App>, input: Input) -> ApiResult<Json<ClockView>> {
+pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
     manual(&app)?;
     let (way, run) = read_way(&input)?;
     let to = match way {
-        ClockMove::Set(to) => to,
-        ClockMove::Advance(by) => app.engine.store().now().await?.plus(by),
+        Way::Set(to) => to,
+        Way::Advance(by) => app.engine.store().now().await?.plus(by),
     };
     app.engine.travel(to, run).await?;
     app.engine.wake();
@@ -56,7 +80,7 @@ pub async fn travel(State(app): State<App>, input: Input) -> ApiResult<Json<Cloc
 ///
 /// # Errors
 /// As [`travel`].
-pub async fn advance(app: &App, by: Duration) -> ApiResult<()> {
+pub async fn advance(app: &App, by: Duration) -> Answer<()> {
     manual(app)?;
     let to = app.engine.store().now().await?.plus(by);
     app.engine.travel(to, true).await?;
@@ -68,7 +92,7 @@ pub async fn advance(app: &App, by: Duration) -> ApiResult<()> {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn step(app: &App) -> ApiResult<TickCounts> {
+pub async fn step(app: &App) -> Answer<EngineTickCounts> {
     manual(app)?;
     let ticked = app.engine.tick(usize::try_from(BATCH_SIZE_MAX).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
@@ -80,29 +104,29 @@ pub async fn step(app: &App) -> ApiResult<TickCounts> {
 ///
 /// # Errors
 /// 422 for a wrong batch size.
-pub async fn tick(State(app): State<App>, input: Input) -> ApiResult<Json<TickCounts>> {
+pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCounts>> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["batchSize"]);
+    read.only_of::<Tick>();
     let batch = read.whole("batchSize", 1..=BATCH_SIZE_MAX).unwrap_or(BATCH_SIZE_MAX);
     problems.into_result()?;
     let ticked = app.engine.tick(usize::try_from(batch).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
-    Ok(Json(ticked))
+    Ok(Json(ticked.into()))
 }
 
-fn manual(app: &App) -> ApiResult<()> {
+fn manual(app: &App) -> Answer<()> {
     if app.engine.clock() == ClockMode::Manual {
         return Ok(());
     }
     let said = "this server runs on the system clock, where time and the loops move by themselves; \
                 start it with --clock manual to move them by hand";
-    Err(RequestFailure::conflict(said))
+    Err(ApiFailure::conflict(said))
 }
 
-async fn now(app: &App) -> ApiResult<Json<ClockView>> {
-    Ok(Json(ClockView { now: app.engine.store().now().await?, clock: "manual" }))
+async fn now(app: &App) -> Answer<Json<Now>> {
+    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
 }
 
 /// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
@@ -114,20 +138,20 @@ fn in_range(to: Timestamp, read: &mut Fields<'_, '_>) -> bool {
     fine
 }
 
-fn read_way(input: &Input) -> ApiResult<(ClockMove, bool)> {
+fn read_way(input: &Input) -> Answer<(Way, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["advance", "set", "run"]);
+    read.only_of::<Travel>();
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
-        (true, false) => read.duration("advance").map(ClockMove::Advance),
-        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(ClockMove::Set),
+        (true, false) => read.duration("advance").map(Way::Advance),
+        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(Way::Set),
         _ => {
             read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
             None
         }
     };
     problems.into_result()?;
-    way.map(|way| (way, run)).ok_or_else(RequestFailure::internal)
+    way.map(|way| (way, run)).ok_or_else(ApiFailure::internal)
 }

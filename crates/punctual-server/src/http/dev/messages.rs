@@ -3,47 +3,60 @@
 use super::sandbox;
 use crate::app::App;
 use crate::auth::{Caller, TENANT};
-use crate::http::error::{ApiResult, RequestFailure};
-use crate::http::page::{List, Page};
+use crate::http::error::{Answer, ApiFailure};
+use crate::http::openapi::values::{ChannelKey, DateTime};
+use crate::http::openapi::words::SandboxOutcome;
+use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use punctual::delivery::run::sandbox::{SandboxFilter, SandboxMessage};
 use punctual::{Error, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// The inbox, or the part of it that was asked for.
-#[derive(Debug, Serialize)]
-pub struct SandboxInboxView {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SandboxInbox")]
+pub struct Inbox {
     #[serde(flatten)]
     list: List<SandboxMessageView>,
     /// How many there are in all parts.
     total: usize,
-    /// How many had to go for newer ones.
+    /// How many had to go for newer ones since everything was cleared.
     dropped: u64,
 }
 
-/// A letter as it is shown.
-#[derive(Debug, Serialize)]
+/// A message that the sandbox received.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SandboxMessage")]
 pub struct SandboxMessageView {
     #[serde(skip)]
     number: u64,
+    /// What the sender was told, unless it timed out.
     message_id: String,
     tenant_id: i64,
+    #[schemars(with = "ChannelKey")]
     channel: String,
+    /// The address as it was given.
     to: String,
     subject: Option<String>,
     body: String,
     html: Option<String>,
     locale: String,
+    /// 1 is the invitation, 2 the first reminder.
+    #[schemars(range(min = 1))]
     attempt: u32,
     idempotency_key: String,
+    #[schemars(with = "DateTime")]
     sent_at: Timestamp,
     public_id: Option<String>,
     survey_url: Option<String>,
+    /// What the sender was told; a timeout is delivered all the same.
+    #[schemars(with = "SandboxOutcome")]
     outcome: &'static str,
+    /// The messageId of the first message under the same idempotencyKey, if this is not it.
     duplicate_of: Option<String>,
 }
 
@@ -56,17 +69,24 @@ pub async fn list(
     caller: Caller,
     headers: HeaderMap,
     page: Page,
-) -> ApiResult<Json<SandboxInboxView>> {
+) -> Answer<Json<Inbox>> {
     let sandbox = sandbox(&app)?;
     let all = wanted(&caller, &headers, &page);
     let wanted = SandboxFilter { after: after(&page)?, ..all.clone() };
     let letters = sandbox.messages(&wanted, page.limit + 1);
     let shown = letters.iter().map(|received| shown(received)).collect();
-    Ok(Json(SandboxInboxView {
+    Ok(Json(Inbox {
         list: page.list(shown, |one: &SandboxMessageView| one.number.to_string()),
         total: sandbox.count(&all),
         dropped: sandbox.dropped(),
     }))
+}
+
+/// How many messages were forgotten.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Deleted")]
+pub struct DeletedMessages {
+    deleted: usize,
 }
 
 /// `DELETE /dev/messages`
@@ -78,9 +98,9 @@ pub async fn clear(
     caller: Caller,
     headers: HeaderMap,
     page: Page,
-) -> ApiResult<Json<Value>> {
+) -> Answer<Json<DeletedMessages>> {
     let deleted = sandbox(&app)?.clear(&wanted(&caller, &headers, &page));
-    Ok(Json(json!({ "deleted": deleted })))
+    Ok(Json(DeletedMessages { deleted }))
 }
 
 /// Like the clock, the sandbox is one for all tenants; a header that names one is a filter.
@@ -93,10 +113,9 @@ fn wanted(caller: &Caller, headers: &HeaderMap, page: &Page) -> SandboxFilter {
     }
 }
 
-fn after(page: &Page) -> ApiResult<u64> {
-    let wrong = |_| -> RequestFailure {
-        Error::invalid("cursor", "is not a cursor that this list handed out").into()
-    };
+fn after(page: &Page) -> Answer<u64> {
+    let wrong =
+        |_| -> ApiFailure { Error::invalid("cursor", "is not a cursor that this list handed out").into() };
     page.after().map_or(Ok(0), |text| text.parse().map_err(wrong))
 }
 

@@ -3,66 +3,83 @@
 mod outlook;
 
 use crate::app::App;
-use crate::http::api::choice::BulkChoice;
-use crate::http::error::ApiResult;
+use crate::http::api::requests::OutboxSelectionFilter;
+use crate::http::api::selection::BulkSelection;
+use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
-use crate::http::page::{List, Page};
+use crate::http::openapi::values::{DateTime, EntityName};
+use crate::http::openapi::words;
+use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
-use outlook::ReplayPreviewView;
+use outlook::Outlook;
 use punctual::base::limits;
 use punctual::base::name::check_name;
 use punctual::operate::store::outbox::failed_messages::FailedMessage;
 use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus};
 use punctual::queue::store::dead_letters::DeadLetterFilter;
 use punctual::{DeadLetterId, Entity, MessageId, Problems, Tenant, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A message as it is shown.
-#[derive(Debug, Serialize)]
+/// A message.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "OutboxMessage")]
 pub struct OutboxMessageView {
     id: String,
     tenant_id: i64,
     topic: String,
     kind: String,
     key: Option<String>,
+    #[schemars(with = "Option<EntityName>")]
     entity: Option<Entity>,
+    #[schemars(with = "words::OutboxStatus")]
     status: &'static str,
+    #[schemars(with = "DateTime")]
     created_at: Timestamp,
+    /// When it was done or died; null if that is long ago.
+    #[schemars(with = "Option<DateTime>")]
     processed_at: Option<Timestamp>,
+    /// By all consumers together.
     attempts: u32,
     last_error: Option<String>,
     correlation_id: Option<String>,
 }
 
 /// What a replay did, or would do.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReplayResponse {
+#[schemars(rename = "OutboxReplayed")]
+pub struct Replayed {
     /// How many consumers get something again.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     replayed: Option<usize>,
     /// How many would.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     would_replay: Option<usize>,
     /// The messages.
     ids: Vec<String>,
-    /// What goes to whom again; in a dry run only.
+    /// In a dry run: what goes to whom again, up to 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<ReplayedMessageView>>,
-    /// How many more there are than items.
+    #[schemars(with = "Vec<Again>")]
+    items: Option<Vec<Again>>,
+    /// In a dry run: how many more there are than items.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     more_items: Option<usize>,
     /// What does not, and why.
-    skipped: Vec<SkippedMessageView>,
+    skipped: Vec<Skipped>,
 }
 
 /// A message that a consumer would get again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReplayedMessageView {
+#[schemars(inline)]
+pub struct Again {
     id: String,
     tenant_id: i64,
     topic: String,
@@ -73,12 +90,14 @@ pub struct ReplayedMessageView {
     last_error: String,
     /// What would become of it, if it is for people.
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<ReplayPreviewView>,
+    #[schemars(with = "Outlook")]
+    messages: Option<Outlook>,
 }
 
 /// A message that is not replayed.
-#[derive(Debug, Serialize)]
-pub struct SkippedMessageView {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Skipped {
     id: String,
     reason: &'static str,
 }
@@ -92,7 +111,7 @@ const TOLD_MAX: usize = limits::LIST_ITEMS_MAX;
 ///
 /// # Errors
 /// 422 for a wrong cursor, limit or filter.
-pub async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<List<OutboxMessageView>>> {
+pub async fn list(State(app): State<App>, page: Page) -> Answer<Json<List<OutboxMessageView>>> {
     let mut problems = Problems::default();
     let mut filter = OutboxFilter::default();
     let mut read = |name: &str| page.filter(name).map(str::to_owned);
@@ -119,14 +138,14 @@ pub async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<List<Out
 ///
 /// # Errors
 /// 422 unless it says which.
-pub async fn replay(State(app): State<App>, input: Input) -> ApiResult<Json<ReplayResponse>> {
+pub async fn replay(State(app): State<App>, input: Input) -> Answer<Json<Replayed>> {
     let body = input.object()?;
     let mut problems = Problems::default();
-    let choice = BulkChoice::read(&body, "a message", &mut problems);
+    let selection = BulkSelection::read(&body, "a message", &mut problems);
     let mut filter = OutboxFilter::default();
-    if let Some(given) = choice.filter {
+    if let Some(given) = selection.filter {
         let mut read = Fields::new(given, "filter", &mut problems);
-        read.only(&["status", "topic", "kind", "from", "to", "tenantId"]);
+        read.only_of::<OutboxSelectionFilter>();
         if read.text("status").is_some_and(|word| word != OutboxStatus::Failed.word()) {
             read.wrong("status", "must be Failed: nothing else is replayed");
         }
@@ -134,15 +153,15 @@ pub async fn replay(State(app): State<App>, input: Input) -> ApiResult<Json<Repl
         let fields = ["topic", "kind", "from", "to", "tenantId"].map(&mut field);
         narrow(&app, &mut filter, fields, "filter.", &mut problems).await?;
     }
-    if choice.ids.as_ref().is_some_and(|ids| ids.len() > limits::BATCH_ITEMS_MAX) {
+    if selection.ids.as_ref().is_some_and(|ids| ids.len() > limits::BATCH_ITEMS_MAX) {
         problems.push("ids", format!("at most {} are allowed", limits::BATCH_ITEMS_MAX));
     }
     problems.into_result()?;
-    let ids: Option<Vec<MessageId>> = choice.ids.map(|ids| ids.into_iter().map(MessageId).collect());
+    let ids: Option<Vec<MessageId>> = selection.ids.map(|ids| ids.into_iter().map(MessageId).collect());
     let failed = all_failed(&app, &filter, ids.as_ref()).await?;
     let mut told = tell(&failed, ids.as_deref());
     let again: Vec<FailedMessage> = failed.into_iter().filter(|one| one.served).collect();
-    if choice.dry_run {
+    if selection.dry_run {
         told.would_replay = Some(again.len());
         told.ids = messages(again.iter().map(|one| one.message));
         told.more_items = Some(again.len().saturating_sub(TOLD_MAX));
@@ -163,7 +182,7 @@ async fn narrow(
     [topic, kind, from, to, tenant]: [Option<String>; 5],
     at: &str,
     problems: &mut Problems,
-) -> ApiResult<()> {
+) -> Answer<()> {
     for (name, value) in [("topic", &topic), ("kind", &kind)] {
         if let Some(value) = value {
             check_name(value, &format!("{at}{name}"), problems);
@@ -185,7 +204,7 @@ async fn narrow(
 }
 
 /// A tenant by its id or its slug.
-async fn find_tenant(app: &App, named: &str) -> ApiResult<Option<Tenant>> {
+async fn find_tenant(app: &App, named: &str) -> Answer<Option<Tenant>> {
     let store = app.engine.store();
     if named.chars().any(char::is_control) {
         return Ok(None);
@@ -205,7 +224,7 @@ async fn all_failed(
     app: &App,
     filter: &OutboxFilter,
     ids: Option<&Vec<MessageId>>,
-) -> ApiResult<Vec<FailedMessage>> {
+) -> Answer<Vec<FailedMessage>> {
     let mut all: Vec<FailedMessage> = Vec::new();
     loop {
         let after = all.last().map_or(DeadLetterId(0), |last| last.letter);
@@ -219,7 +238,7 @@ async fn all_failed(
 }
 
 /// Puts letters back to work, tenant by tenant; answers those that nobody else had moved meanwhile.
-async fn put_back(app: &App, again: &[FailedMessage]) -> ApiResult<BTreeSet<DeadLetterId>> {
+async fn put_back(app: &App, again: &[FailedMessage]) -> Answer<BTreeSet<DeadLetterId>> {
     let mut by_tenant: BTreeMap<Tenant, Vec<DeadLetterId>> = BTreeMap::new();
     for one in again {
         by_tenant.entry(one.tenant).or_default().push(one.letter);
@@ -235,17 +254,14 @@ async fn put_back(app: &App, again: &[FailedMessage]) -> ApiResult<BTreeSet<Dead
 }
 
 /// What is not replayed, and why.
-fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> ReplayResponse {
+fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> Replayed {
     let known: BTreeSet<MessageId> = failed.iter().map(|one| one.message).collect();
     let untouched = ids.unwrap_or_default().iter().filter(|id| !known.contains(id));
-    let untouched =
-        untouched.map(|id| SkippedMessageView { id: id.to_string(), reason: "nothing of it failed" });
+    let untouched = untouched.map(|id| Skipped { id: id.to_string(), reason: "nothing of it failed" });
     let left = failed.iter().filter(|one| !one.served);
-    let left = left.map(|one| SkippedMessageView {
-        id: one.message.to_string(),
-        reason: "its subscription was deleted",
-    });
-    ReplayResponse { skipped: untouched.chain(left).collect(), ..ReplayResponse::default() }
+    let left =
+        left.map(|one| Skipped { id: one.message.to_string(), reason: "its subscription was deleted" });
+    Replayed { skipped: untouched.chain(left).collect(), ..Replayed::default() }
 }
 
 fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
@@ -253,8 +269,8 @@ fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
 }
 
 /// What goes to whom again, and what people would be told.
-async fn foretell(app: &App, again: Vec<FailedMessage>) -> ApiResult<Vec<ReplayedMessageView>> {
-    let (mut items, mut seen) = (Vec::new(), outlook::SeenKeys::new());
+async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
+    let (mut items, mut seen) = (Vec::new(), outlook::Seen::new());
     for one in again.into_iter().take(TOLD_MAX) {
         let messages = outlook::of(app, &one, &mut seen).await?;
         items.push(item(one, messages));
@@ -262,8 +278,8 @@ async fn foretell(app: &App, again: Vec<FailedMessage>) -> ApiResult<Vec<Replaye
     Ok(items)
 }
 
-fn item(one: FailedMessage, messages: Option<ReplayPreviewView>) -> ReplayedMessageView {
-    ReplayedMessageView {
+fn item(one: FailedMessage, messages: Option<Outlook>) -> Again {
+    Again {
         id: one.message.to_string(),
         tenant_id: one.tenant.id(),
         topic: one.topic,

@@ -5,11 +5,11 @@
 //! also on a private listener; only the demo is open. Its forms work without scripts and are
 //! refused when they come from another site.
 
-use super::{is_ops, letters, page_with, refused};
+use super::{inbox_view, is_ops, page_with, refused};
 use crate::app::App;
 use crate::http::dev;
-use crate::http::error::{ApiResult, RequestFailure};
-use crate::http::page::Page;
+use crate::http::error::{Answer, ApiFailure};
+use crate::http::pagination::Page;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -26,10 +26,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; base-
 const SHOWN_MAX: usize = 100;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Everything the page shows.
+/// The data of the page.
 #[derive(Debug)]
-pub(super) struct Sight {
-    pub letters: Vec<Arc<SandboxMessage>>,
+pub(super) struct InboxView {
+    pub messages: Vec<Arc<SandboxMessage>>,
     pub wanted: SandboxFilter,
     pub total: usize,
     pub dropped: u64,
@@ -42,21 +42,21 @@ pub(super) struct Sight {
 }
 
 /// `GET /dev/inbox`
-pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page) -> ApiResult<Response> {
+pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page) -> Answer<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
     let sandbox = dev::sandbox(&app)?;
     let wanted = wanted(&page);
-    let mut letters = sandbox.latest(&wanted, SHOWN_MAX + 1);
-    let more = letters.len() > SHOWN_MAX;
-    letters.truncate(SHOWN_MAX);
+    let mut messages = sandbox.latest(&wanted, SHOWN_MAX + 1);
+    let more = messages.len() > SHOWN_MAX;
+    messages.truncate(SHOWN_MAX);
     let now = match app.engine.clock() {
         ClockMode::Manual => Some(app.engine.store().now().await?),
         ClockMode::System => None,
     };
-    let sight = Sight {
-        letters,
+    let view = InboxView {
+        messages,
         total: sandbox.count(&SandboxFilter { before: None, ..wanted.clone() }),
         wanted,
         dropped: sandbox.dropped(),
@@ -64,19 +64,19 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap, page: Page)
         now,
         more,
     };
-    let mut shown = page_with(StatusCode::OK, POLICY, letters::render(&sight));
+    let mut shown = page_with(StatusCode::OK, POLICY, inbox_view::render(&view));
     // Without any referrer a browser would not say where a form comes from.
     shown.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     Ok(shown)
 }
 
 /// `POST /dev/inbox?do=…`
-pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) -> ApiResult<Response> {
+pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) -> Answer<Response> {
     if !is_ops(&app, &headers).await {
         return Ok(refused());
     }
     if !is_our_own(&headers) {
-        return Err(RequestFailure::forbidden("this form was sent from another site"));
+        return Err(ApiFailure::forbidden("this form was sent from another site"));
     }
     let sandbox = dev::sandbox(&app)?;
     let wanted = wanted(&page);
@@ -91,12 +91,12 @@ pub(super) async fn act(State(app): State<App>, headers: HeaderMap, page: Page) 
             sandbox.clear(&wanted);
         }
         _ => {
-            return Err(RequestFailure::not_found(
-                "there is no such deed; the buttons of /dev/inbox have them all",
+            return Err(ApiFailure::not_found(
+                "there is no such action; the buttons of /dev/inbox have them all",
             ));
         }
     }
-    let back = [(header::LOCATION, letters::address(&wanted, None))];
+    let back = [(header::LOCATION, inbox_view::address(&wanted, None))];
     Ok((StatusCode::SEE_OTHER, back).into_response())
 }
 
