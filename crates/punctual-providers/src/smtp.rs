@@ -52,14 +52,14 @@ pub fn smtp_settings() -> Vec<Setting> {
     vec![
         Setting { required: true, ..setting("url", "the relay: smtps://host or smtp://host, with :port") },
         Setting { required: true, ..setting("sender", "the address that mails come from") },
-        setting("sender_name", "the name that goes with it"),
-        setting("reply_to", "where answers go"),
-        setting("username", "the name that the relay knows us by"),
-        Setting { secret: true, ..setting("password", "the password that goes with it") },
+        setting("sender_name", "the display name of the sender"),
+        setting("reply_to", "the address for replies"),
+        setting("username", "the user name at the relay"),
+        Setting { secret: true, ..setting("password", "its password") },
         usual("starttls", "for smtp://: required, opportunistic or off", "required"),
-        setting("ca", "a file with a certificate (PEM) that the relay's is signed by, beside the usual ones"),
-        setting("hello", "the name that we greet the relay with"),
-        usual("timeout", "how long a send may take", "15s"),
+        setting("ca", "a file with a CA certificate (PEM) for the relay, besides the usual ones"),
+        setting("hello", "the host name in our greeting"),
+        usual("timeout", "the time limit of a send", "15s"),
     ]
 }
 

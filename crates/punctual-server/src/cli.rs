@@ -1,7 +1,7 @@
 //! The commands.
 //!
-//! Every command works on the database itself and needs no server, except `tick`; what it prints
-//! is for people, or with `--json` for programs. A failure is one sentence on stderr.
+//! Every command works on the database itself and needs no server, except `tick`. Its output is for
+//! people, or with `--json` for programs. A failure is one sentence on stderr.
 
 pub mod failure;
 pub mod format;
@@ -77,7 +77,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use survey::{explain, ingest, surveys};
 
-/// Business events into messages and work that happen on time, once, and provably.
+/// Turns business events into messages and work that happen on time, once, and provably.
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = failure::CODES, max_term_width = 100)]
 struct Cli {
@@ -87,7 +87,7 @@ struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Debug, clap::Args)]
 struct GlobalOptions {
     /// Print JSON, for programs
@@ -96,7 +96,7 @@ struct GlobalOptions {
     /// sqlite:PATH, sqlite::memory: or postgres://… [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_DATABASE", hide_env_values = true, value_name = "URL")]
     database: Option<String>,
-    /// A TOML file with settings; flags and the environment go before it
+    /// A TOML file with settings; flags and the environment take precedence
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// The file's settings.
@@ -122,56 +122,56 @@ impl GlobalOptions {
 enum Command {
     /// Run the server: HTTP, workers, status page
     Serve(Box<crate::config::Flags>),
-    /// Run a small shop at work, to look at
+    /// Run a demo: a small shop with live traffic
     Demo(demo::Demo),
     /// Bring the database's schema up to date
     Migrate(migrate::Migrate),
     /// Show the queues
     Status(status::Status),
-    /// Write one message
+    /// Enqueue one message
     Emit(emit::Emit),
-    /// Let events begin surveys, from a file with one on each line
+    /// Ingest events from a file with one JSON object on each line
     Ingest(ingest::Ingest),
-    /// Say what an event would come to, and why; write nothing
+    /// Explain the effects of an event without writing anything
     Explain(explain::Explain),
-    /// Make, publish and look at surveys
+    /// Create, publish and list surveys
     #[command(subcommand)]
     Surveys(surveys::Surveys),
-    /// Let a running server do what is due
+    /// Ask a running server to handle due work
     Tick(tick::Tick),
-    /// Look at what ran out of attempts; replay or purge it
+    /// List dead letters; replay or purge them
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
-    /// Look at the messages of all tenants, and what became of them
+    /// List the messages of all tenants with their status
     Outbox(outbox::Outbox),
-    /// Pause, resume and set queues
+    /// Pause, resume and configure queues
     #[command(subcommand)]
     Queues(queues::Queues),
-    /// List, put and delete subscriptions
+    /// List, create, change and delete subscriptions
     #[command(subcommand)]
     Subscriptions(subscriptions::Subscriptions),
-    /// Look at leases, hold one, or run a command under one
+    /// List leases, hold one, or run a command under one
     #[command(subcommand)]
     Lease(leases::Leases),
-    /// Look at received messages; make dead ones welcome again
+    /// List received messages; requeue dead ones
     #[command(subcommand)]
     Inbox(inbox::Inbox),
     /// Schedule, list, cancel and move timers
     #[command(subcommand)]
     Timer(timers::Timers),
-    /// Put, look at, trigger and delete jobs; preview a cron pattern
+    /// Create, list, trigger and delete jobs; preview a cron pattern
     #[command(subcommand)]
     Job(cron_jobs::Jobs),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
-    /// Make and list tenants
+    /// Create and list tenants
     #[command(subcommand)]
     Tenants(tenants::Tenants),
-    /// Show the settings, and where each came from
+    /// Show the settings with their sources
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Check the database and the channels, and say what to do
+    /// Check the database and the channels, with advice
     Doctor(doctor::Doctor),
     /// Measure this machine
     #[command(subcommand)]
@@ -193,7 +193,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line, and where each of its values came from.
+/// The parsed command line, with the source of each value.
 fn parse() -> Result<(Cli, Sources), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
     Ok((Cli::from_arg_matches(&matches)?, Sources::of(&matches)))
@@ -238,7 +238,7 @@ fn runtime() -> Outcome<tokio::runtime::Runtime> {
         .map_err(|e| CommandFailure::failed(format!("the runtime cannot be started: {e}")))
 }
 
-/// Help and version are no failures; all else is, also in JSON when that was asked for.
+/// Prints help, version or a failure; a failure is JSON if `--json` was given.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let json = std::env::args().any(|arg| arg == "--json");
     if !json || !error.use_stderr() {
@@ -261,7 +261,7 @@ fn print_json(value: &serde_json::Value) {
     }
 }
 
-/// Prints a line; a reader that went away (`| head`) is no failure.
+/// Prints a line; a closed reader (`| head`) is not a failure.
 fn print_line(line: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();

@@ -30,13 +30,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The database when nobody names one.
+/// The default database.
 pub const DATABASE_DEFAULT: &str = "sqlite:punctual.db";
-/// Where to listen when nobody says.
+/// The default listening address.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:8080";
-/// How long a stop may take when nobody says.
+/// The default limit of a stop.
 pub const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(10);
-/// Connections to PostgreSQL when nobody says.
+/// The default number of connections to PostgreSQL.
 pub const POOL_SIZE_DEFAULT: usize = 8;
 
 /// Settings of a server as flags and environment give them.
@@ -45,73 +45,73 @@ pub struct Flags {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, env = "PUNCTUAL_LISTEN", value_name = "ADDR")]
     pub listen: Option<String>,
-    /// What this process does [default: all]
+    /// Role of this process [default: all]
     #[arg(long, env = "PUNCTUAL_ROLE")]
     pub role: Option<Role>,
-    /// Whose hand moves time; `manual` is for tests and staging [default: system]
+    /// Clock source; `manual` is for tests and staging [default: system]
     #[arg(long, env = "PUNCTUAL_CLOCK")]
     pub clock: Option<Clock>,
-    /// Go on with the system clock on a database that ran on a manual one
+    /// Continue with the system clock on a database that ran on a manual one
     #[arg(long)]
     pub leave_manual_clock: bool,
-    /// Whether to bring the schema up to date at start [default: true]
+    /// Migrate the schema at start [default: true]
     #[arg(long, env = "PUNCTUAL_MIGRATE", value_name = "BOOL")]
     pub migrate: Option<bool>,
-    /// How long to wait for another process to migrate, if this one does not [default: 5m]
+    /// Time to wait for another process to migrate, if this one does not [default: 5m]
     #[arg(long, env = "PUNCTUAL_SCHEMA_WAIT", value_name = "DURATION")]
     pub schema_wait: Option<String>,
-    /// How long a stop may take before work in progress is handed back [default: 10s]
+    /// Time limit of a stop before running work is handed back [default: 10s]
     #[arg(long, env = "PUNCTUAL_STOP_LIMIT", value_name = "DURATION")]
     pub stop_limit: Option<String>,
-    /// How long finished messages are kept [default: 30d]
+    /// Retention of finished messages [default: 30d]
     #[arg(long, env = "PUNCTUAL_RETENTION", value_name = "DURATION")]
     pub retention: Option<String>,
-    /// How long the communication log is kept [default: 400d]
+    /// Retention of the communication log [default: 400d]
     #[arg(long, env = "PUNCTUAL_LOG_RETENTION", value_name = "DURATION")]
     pub log_retention: Option<String>,
-    /// How long surveys are kept after their last event, with their answers [default: 400d]
+    /// Retention of surveys with their answers, after their last event [default: 400d]
     #[arg(long, env = "PUNCTUAL_SURVEY_RETENTION", value_name = "DURATION")]
     pub survey_retention: Option<String>,
-    /// How long runs of jobs are kept after their end [default: 30d]
+    /// Retention of job runs, after their end [default: 30d]
     #[arg(long, env = "PUNCTUAL_RUN_RETENTION", value_name = "DURATION")]
     pub run_retention: Option<String>,
-    /// How long leases are kept after their end [default: 30d]
+    /// Retention of leases, after their end [default: 30d]
     #[arg(long, env = "PUNCTUAL_LEASE_RETENTION", value_name = "DURATION")]
     pub lease_retention: Option<String>,
-    /// How long the ids of messages are remembered, so that each is admitted once [default: 800d]
+    /// Retention of message ids, within which each is admitted once [default: 800d]
     #[arg(long, env = "PUNCTUAL_MESSAGE_ID_RETENTION", value_name = "DURATION")]
     pub message_id_retention: Option<String>,
-    /// How long processed and failed messages are remembered in the inbox [default: 30d]
+    /// Retention of processed and failed messages in the inbox [default: 30d]
     #[arg(long, env = "PUNCTUAL_INBOX_RETENTION", value_name = "DURATION")]
     pub inbox_retention: Option<String>,
-    /// How far past its lease a received message is stuck [default: 1h]
+    /// Time past its lease after which a received message is stuck [default: 1h]
     #[arg(long, env = "PUNCTUAL_INBOX_STUCK_AFTER", value_name = "DURATION")]
     pub inbox_stuck_after: Option<String>,
-    /// How often the inbox is cleaned and looked through [default: 6h]
+    /// Interval of cleaning and checking the inbox [default: 6h]
     #[arg(long, env = "PUNCTUAL_INBOX_EVERY", value_name = "DURATION")]
     pub inbox_every: Option<String>,
     /// Connections to PostgreSQL [default: 8]
     #[arg(long, env = "PUNCTUAL_POOL_SIZE", value_name = "N")]
     pub pool_size: Option<usize>,
-    /// The link that invitations carry, with {publicId} in it [default: this server's address]
+    /// Link of invitations, with {publicId} in it [default: this server's address]
     #[arg(long, env = "PUNCTUAL_SURVEY_URL", value_name = "URL")]
     pub survey_url: Option<String>,
-    /// How log lines are written, on stderr [default: text]
+    /// Format of log lines, on stderr [default: text]
     #[arg(long, env = "PUNCTUAL_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 }
 
-/// Whose hand moves time.
+/// The clock source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// Time passes by itself.
+    /// The system clock.
     System,
-    /// Time stands still until it is moved.
+    /// A clock that stands still until it is moved.
     Manual,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -180,8 +180,7 @@ impl PublicConfig {
         let file = file.unwrap_or_default();
         let requests_per_minute = file.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE_DEFAULT);
         if requests_per_minute == 0 {
-            let said =
-                "public.requests_per_minute is 0, which lets nobody in; give a large number for no limit";
+            let said = "public.requests_per_minute is 0, which refuses all; give a large number for no limit";
             return Err(CommandFailure::usage(said));
         }
         let url = file.url.map(|url| url.trim_end_matches('/').to_owned());

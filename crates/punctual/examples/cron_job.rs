@@ -1,4 +1,4 @@
-//! A job for every second, declared in code; its handler hands in what came of each run.
+//! A job for every second, declared in code. Its handler stores the output of each run.
 //!
 //! `cargo run -p punctual --example cron_job`
 

@@ -1,4 +1,4 @@
-//! The smallest whole: an engine in memory, a handler, a message.
+//! The smallest program: an engine in memory, a handler, a message.
 //!
 //! `cargo run -p punctual --example hello`
 

@@ -12,12 +12,12 @@ use punctual::{Engine, InboxDelivery, Tenant};
 use rusqlite::{Connection, TransactionBehavior};
 use std::time::Duration;
 
-/// What the broker is told about a delivery.
+/// The answer to the broker about a delivery.
 #[derive(Debug, PartialEq)]
 enum Reply {
-    /// It is dealt with: forget it.
+    /// The message is done: forget it.
     Ack,
-    /// Deliver it again, later.
+    /// Deliver the message again, later.
     Later,
 }
 
@@ -44,7 +44,7 @@ async fn deliver(engine: &Engine, file: &str, payment: u32, crash: bool) -> Resu
     }
 }
 
-/// The effect and the mark, or neither.
+/// Writes the effect and the mark, or neither.
 fn book(
     file: &str,
     payment: u32,

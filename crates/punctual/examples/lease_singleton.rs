@@ -1,5 +1,5 @@
-//! A singleton: three instances of a service, of which one at a time does the work. The one
-//! that does it goes away, another takes over, and what the first still had to say is refused.
+//! A singleton: three instances of a service, of which one at a time does the work. When the
+//! holder leaves, another instance takes over, and late writes of the first are refused.
 //!
 //! `cargo run -p punctual --example lease_singleton`
 
@@ -10,7 +10,7 @@ use punctual::{Engine, FencingToken, Tenant};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the lease protects: it refuses whoever comes with a token smaller than the greatest.
+/// The protected resource: it refuses a token smaller than the greatest it has seen.
 #[derive(Default)]
 struct Ledger {
     greatest: Option<FencingToken>,
@@ -28,7 +28,7 @@ impl Ledger {
     }
 }
 
-/// Waits until it is the one, works, and goes away after three lines.
+/// Waits for the lease, works, and leaves after three lines.
 async fn instance(
     name: &str,
     url: String,

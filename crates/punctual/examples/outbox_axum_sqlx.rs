@@ -1,5 +1,5 @@
-//! A shop on axum and sqlx: `POST /orders` writes the order and the message about it in one
-//! transaction. It starts, calls itself once, shows what the handler saw, and ends.
+//! A shop on axum and sqlx: `POST /orders` writes the order and its message in one
+//! transaction. The program starts, calls itself once, shows the handled message, and ends.
 //!
 //! `cargo run -p punctual --example outbox_axum_sqlx` runs it on a throw-away SQLite file,
 //! with `-- postgres` on a throw-away PostgreSQL server, and with DATABASE_URL set on that.
@@ -33,7 +33,7 @@ struct Order {
     item: String,
 }
 
-/// What a handler of the shop needs.
+/// The state of the shop's handlers.
 #[derive(Clone)]
 struct Shop<P> {
     pool: P,
@@ -70,7 +70,7 @@ async fn order_on_postgres(
     Ok(Json(order))
 }
 
-/// The message about an order: its id makes a second one a duplicate.
+/// Returns the message about an order; its id makes a second one a duplicate.
 fn placed(order: &Order) -> Result<NewMessage, Refused> {
     let payload = serde_json::to_string(order).map_err(failed)?;
     Ok(NewMessage::new("orders", "order.placed", payload).id("shop", format!("order-{}", order.id)))
@@ -126,7 +126,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Calls the shop, as a customer would.
+/// Calls the shop as a customer would.
 async fn order(address: SocketAddr, body: &str) -> Result<String, Box<dyn Error>> {
     let mut link = TcpStream::connect(address).await?;
     let request = format!(

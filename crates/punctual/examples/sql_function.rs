@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p punctual --example sql_function`: starts a PostgreSQL server of its own and
 //! runs `examples/sql_function.py` with the Python in `$PUNCTUAL_CLIENTS/python` (`./test`
-//! makes it), or else with `python3`, which needs psycopg.
+//! makes it), or with `python3`, which needs psycopg.
 
 use punctual::testing::cluster::{Cluster, ClusterOptions};
 use punctual::{Engine, Work};

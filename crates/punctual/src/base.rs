@@ -1,7 +1,7 @@
-//! The ground everything stands on: ids, time, limits, errors, tenants and randomness, and the pure rules
+//! The base of all domains: ids, time, limits, errors, tenants and randomness, and the pure rules
 //! that every domain shares: conditions, facts, paths, canonical JSON, backoff, rates, zones.
 //!
-//! This domain knows nothing of the rest of the engine and nothing of an async runtime.
+//! This domain depends on no other part of the engine and on no async runtime.
 
 pub mod backoff;
 pub mod base64;

@@ -1,4 +1,4 @@
-//! The engine: all parts put together, and the verbs that users call.
+//! The engine: it assembles all parts and has the verbs that users call.
 //!
 //! An [`Engine`] is a handle: cheap to clone, any number per process, no globals. It can be
 //! built without any loop (only to enqueue), with handlers, or with a worker loop of the
@@ -80,10 +80,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a stop that has given up waits for the last settlements.
+/// The time that an overdue stop waits for the last settlements.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The engine.
+/// A handle of the engine: cheap to clone, with all verbs.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), punctual::Error> {
@@ -111,26 +111,26 @@ pub struct Engine {
 struct Inner {
     worker: Arc<WorkerContext>,
     handlers: Arc<Handlers>,
-    /// The executor of the handlers alone, for the loop that helps.
+    /// The executor of the handlers alone, for the second worker loop that helps the first.
     handle: Arc<dyn Executor>,
     executors: Vec<Arc<dyn Executor>>,
     delivery: Arc<DeliveryContext>,
     surveys: Arc<SurveyKind>,
-    /// What its loops serve.
+    /// The components that its loops serve.
     components: Components,
     clock: ClockMode,
     retention: RetentionSettings,
     inbox: InboxSettings,
     loops: Mutex<Loops>,
     stepping: tokio::sync::Mutex<()>,
-    /// Topics known to have a lane; only ever saves a question.
+    /// Topics known to have a lane; only saves look-ups.
     routed: Mutex<HashMap<Tenant, HashSet<String>>>,
     sandbox: Option<Sandbox>,
 }
 
 #[derive(Debug)]
 struct Loops {
-    /// A tick that takes longer than this is hung.
+    /// The time after which a tick counts as hung.
     hung_after: Duration,
     stopper: Option<StopSender>,
     health: Vec<LoopHealth>,
@@ -146,13 +146,13 @@ impl Engine {
         Builder::new(database.into())
     }
 
-    /// The raw verbs: claim, settle, extend, and all others.
+    /// Returns the store with the raw verbs: claim, settle, extend, and all others.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.worker.store
     }
 
-    /// The message templates that this process keeps ready.
+    /// Returns the message templates that this process caches.
     #[must_use]
     pub fn templates(&self) -> &TemplateCache {
         &self.inner.delivery.templates
@@ -170,7 +170,7 @@ impl Engine {
         self.inner.clock
     }
 
-    /// The topics that have a handler here.
+    /// Returns the topics that have a handler in this process.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
         let topic = |slot: &HandlerSlot| match &slot.key {
@@ -180,19 +180,19 @@ impl Engine {
         self.inner.handlers.slots.iter().filter_map(topic).collect()
     }
 
-    /// The channels of this process.
+    /// Returns the channels of this process.
     #[must_use]
     pub fn channels(&self) -> &Channels {
         &self.inner.delivery.channels
     }
 
-    /// The sandbox, if there is one: always on a manual clock.
+    /// Returns the sandbox, if there is one: always on a manual clock.
     #[must_use]
     pub fn sandbox(&self) -> Option<&Sandbox> {
         self.inner.sandbox.as_ref()
     }
 
-    /// Writes messages, whole or not at all, and wakes the workers that may handle them.
+    /// Writes all messages or none, and wakes the workers that may handle them.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every problem; nothing is written then.
@@ -207,13 +207,13 @@ impl Engine {
         })
     }
 
-    /// Wakes this process and, where no loop does, the others.
+    /// Wakes this process and, if no loop does so, the others.
     async fn wake_all(&self) {
         self.wake();
         self.notify_others().await;
     }
 
-    /// Notifies other processes, where no loop does.
+    /// Notifies other processes, if no loop does so.
     async fn notify_others(&self) {
         if self.is_silent() {
             // A lost notification delays the work and loses none.
@@ -221,13 +221,13 @@ impl Engine {
         }
     }
 
-    /// Whether this process has no loop that notifies other processes of new work.
+    /// Returns whether this process has no loop that notifies other processes of new work.
     fn is_silent(&self) -> bool {
         let loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.clock == ClockMode::System && loops.stopper.is_none()
     }
 
-    /// Topics that this process has not seen yet get their lanes first, so that their
+    /// Makes the lanes of topics that are new to this process, so that their
     /// messages need not be moved afterwards.
     async fn route(&self, tenant: Tenant, messages: &[NewMessage]) -> Result<()> {
         let unknown: Vec<String> = {
@@ -260,7 +260,7 @@ impl Engine {
         })
     }
 
-    /// A candidate for the lease of this name: one holder at a time, across processes. Needs
+    /// Returns a candidate for the lease of this name: one holder at a time, across processes. Needs
     /// no loops.
     #[must_use]
     pub fn lease(&self, tenant: Tenant, name: impl Into<String>) -> LeaseCandidate {
@@ -268,18 +268,18 @@ impl Engine {
     }
 
     /// Wakes the engine after work was written by other means, such as a transaction of the host's own.
-    /// Without this call the next look finds the work, only later.
+    /// Without this call a loop finds the work at its next look.
     pub fn wake(&self) {
         self.inner.worker.wake.all();
     }
 
-    /// Waits for the next wake-up, for those who claim by themselves.
+    /// Waits for the next wake-up, for a worker loop of the host's own.
     pub async fn woken(&self) {
         self.inner.worker.wake.wait_shared().await;
     }
 
-    /// Starts only the loops of a process that hands out work to remote workers or publishes, but handles
-    /// nothing itself: sending and receiving wake-ups.
+    /// Starts only the loops of a process without handlers, which publishes or serves remote workers:
+    /// sending and receiving wake-ups.
     pub fn start_listening(&self) {
         let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
         if self.inner.clock == ClockMode::Manual || loops.stopper.is_some() {
@@ -288,7 +288,7 @@ impl Engine {
         loops.begin(&self.inner);
     }
 
-    /// Starts the loops. On a manual clock nothing runs by itself, so this does nothing;
+    /// Starts the loops. On a manual clock no loop runs, so this does nothing;
     /// see [`Engine::step`]. A second start while running does nothing either.
     pub fn start(&self) {
         let mut loops = self.inner.loops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +302,7 @@ impl Engine {
 
     /// Stops the engine: begins nothing new, hands back work that was not begun, waits up to `limit` for
     /// running work and for its own loops, and gives up the rest (it is due again when its lease ends).
-    /// Nothing is lost. Writing down what is known takes up to two seconds more, and less where the
+    /// No work is lost. Storing the known outcomes takes up to two seconds more, and less where the
     /// database answers.
     pub async fn stop(&self, limit: Duration) {
         let (stopper, mut tasks) = {
@@ -321,7 +321,7 @@ impl Engine {
         let _ = tokio::time::timeout(LAST_WORDS, self.inner.delivery.release_shares()).await;
     }
 
-    /// Waits for the loops, and then for the batches that they began. May be cut short and asked again.
+    /// Waits for the loops, and then for the batches that they began. The wait may be cut short and repeated.
     async fn finished(&self, loops: &mut Vec<tokio::task::JoinHandle<()>>) {
         while let Some(task) = loops.last_mut() {
             task.await.ok();
@@ -361,7 +361,7 @@ impl Loops {
         stop
     }
 
-    /// Runs the loops that plan jobs, take back what crashed, and let history go, for the components that the
+    /// Runs the loops that plan jobs, reap lost claims and delete old history, for the components that the
     /// engine was built of.
     fn run_maintenance(&mut self, inner: &Inner, stop: &StopSignal) {
         let (store, wake) = (inner.worker.store.clone(), inner.worker.wake.clone());

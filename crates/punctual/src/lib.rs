@@ -1,13 +1,13 @@
 //! Punctual turns business events into messages and work that happen on time, once, and
 //! provably.
 //!
-//! Start with [`Engine`]. To enqueue inside a transaction of your own, see [`outbox`]. The
-//! verbs for a worker loop of your own begin with [`Engine::claim`]. One holder at a time:
-//! [`jobs::run::lease`]. A received message processed once: [`inbox`].
+//! Start with [`Engine`]. To enqueue inside a transaction of your own, use [`outbox`]. A worker loop of
+//! your own begins with [`Engine::claim`]. [`jobs::run::lease`] has leases with one holder at a time,
+//! and [`inbox`] processes a received message once.
 //!
 //! The crate has a folder for each domain, from the bottom up: [`base`], [`database`], [`access`], [`queue`],
 //! [`jobs`], [`flow`], [`delivery`], [`survey`], [`notification`], [`operate`], [`engine`]. A domain uses
-//! only those before it. Inside a domain, `rules` decide, `store` remembers and `run` repeats.
+//! only those before it. Inside a domain, `rules` decide, `store` holds the SQL and `run` has the loops.
 
 pub mod base;
 

@@ -13,7 +13,7 @@ pub(super) fn ask(question: &str, yes: bool) -> Outcome {
     }
     if !std::io::stdin().is_terminal() {
         return Err(CommandFailure::usage(format!(
-            "{question} Nobody is here to answer: say --yes to go on"
+            "{question} There is no terminal to answer: give --yes to continue"
         )));
     }
     eprint!("{question} [y/N] ");

@@ -1,4 +1,4 @@
-//! How commands reach the database.
+//! Access of commands to the database.
 
 use super::GlobalOptions;
 use super::failure::{CommandFailure, Outcome};
@@ -8,7 +8,7 @@ use punctual::engine::Builder;
 use punctual::{ClockMode, Component, Engine, Error, Store, Tenant};
 use std::time::Duration;
 
-/// A command needs few connections.
+/// The pool size of a command.
 const POOL_SIZE: usize = 2;
 
 impl GlobalOptions {
@@ -17,13 +17,13 @@ impl GlobalOptions {
         self.database.as_deref().unwrap_or(DATABASE_DEFAULT)
     }
 
-    /// The database as it is: it must be there, and nothing about it is changed.
+    /// Opens an existing database without changing it.
     pub(super) fn existing(&self) -> Outcome<Store> {
         self.must_exist()?;
         Ok(Store::open(self.url(), POOL_SIZE)?)
     }
 
-    /// The database with a schema that fits, on whatever clock it is.
+    /// Opens the database with a fitting schema, on its own clock.
     pub(super) async fn store(&self) -> Outcome<Store> {
         let store = self.existing()?;
         store.check_schema().await?;
@@ -31,7 +31,7 @@ impl GlobalOptions {
         Ok(store)
     }
 
-    /// An engine without loops, on a schema that fits; for commands that write messages.
+    /// Opens an engine without loops, with a fitting schema; for commands that write messages.
     pub(super) async fn engine(&self) -> Outcome<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
@@ -39,8 +39,8 @@ impl GlobalOptions {
         Ok(self.builder(&store, clock).await?.open().await?)
     }
 
-    /// An engine that tells what a server with the same settings would do. It knows the channels by name
-    /// only, so no secret of theirs is needed, and it sends nothing.
+    /// Opens an engine that forecasts what a server with the same settings would do. It knows only the names
+    /// of the channels, so it needs none of their secrets, and it sends nothing.
     pub(super) async fn forecaster(&self) -> Outcome<Engine> {
         let store = self.existing()?;
         store.check_schema().await?;
@@ -74,12 +74,12 @@ impl GlobalOptions {
         })
     }
 
-    /// How far past its lease a received message is stuck.
+    /// Returns the time past its lease after which a received message is stuck.
     pub(super) fn inbox_stuck_after(&self) -> Outcome<Duration> {
         inbox_stuck_after_of(&Self::environment()?, &self.file)
     }
 
-    /// The settings of a server that the environment names, for commands without its flags.
+    /// Returns the server settings from the environment, for commands without these flags.
     fn environment() -> Outcome<Flags> {
         let parsed = Environment::try_parse_from(["punctual"]);
         parsed.map(|environment| environment.flags).map_err(|error| {
@@ -89,7 +89,7 @@ impl GlobalOptions {
         })
     }
 
-    /// A misspelt path must not become a new, empty database.
+    /// Refuses a missing file: a misspelt path must not create a new, empty database.
     fn must_exist(&self) -> Outcome {
         let Some(path) = self.url().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//")) else {
             return Ok(());
@@ -111,7 +111,7 @@ struct Environment {
     flags: Flags,
 }
 
-/// A command goes by the clock the database is on; only `serve` chooses.
+/// Returns the clock of the database; only `serve` chooses one.
 async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
     match store.use_clock(ClockMode::System, false).await {
         Ok(()) => Ok(ClockMode::System),
@@ -124,7 +124,7 @@ async fn keep_clock(store: &Store) -> Outcome<ClockMode> {
     }
 }
 
-/// Which tenant a command is about.
+/// The tenant of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TenantOption {
     /// The tenant, by its slug

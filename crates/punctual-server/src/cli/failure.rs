@@ -1,4 +1,4 @@
-//! How a command fails: one sentence, and a code that scripts can tell apart.
+//! Failures of commands: one sentence, and a code for scripts.
 
 use punctual::Error;
 use punctual::base::error::with_sources;
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit codes, for `--help` and for people.
+/// The exit codes, for `--help`.
 pub const CODES: &str = "\
 Exit codes:
   0  it is done
@@ -15,21 +15,21 @@ Exit codes:
   3  the database, or the server for `tick`, cannot be reached
   4  the database's schema does not fit this version";
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// It failed.
+    /// The command failed.
     Failed,
-    /// What was asked for is wrong.
+    /// The request is wrong.
     Usage,
-    /// The database, or the server that is called, cannot be reached.
+    /// The database, or the server of `tick`, cannot be reached.
     Unreachable,
     /// The schema does not fit.
     Schema,
 }
 
 impl FailureKind {
-    /// Its exit code.
+    /// Returns the exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -40,7 +40,7 @@ impl FailureKind {
         }
     }
 
-    /// Its word in JSON.
+    /// Returns the word for JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,38 +52,38 @@ impl FailureKind {
     }
 }
 
-/// A command that did not do what it was asked to.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct CommandFailure {
-    /// What kind.
+    /// Its kind.
     pub kind: FailureKind,
     /// One sentence.
     pub sentence: String,
 }
 
-/// What a command answers.
+/// The result of a command.
 pub type Outcome<T = ()> = Result<T, CommandFailure>;
 
 impl CommandFailure {
-    /// It failed.
+    /// Returns a failure of the command.
     #[must_use]
     pub fn failed(sentence: impl Into<String>) -> Self {
         Self { kind: FailureKind::Failed, sentence: sentence.into() }
     }
 
-    /// What was asked for is wrong.
+    /// Returns a failure of the request.
     #[must_use]
     pub fn usage(sentence: impl Into<String>) -> Self {
         Self { kind: FailureKind::Usage, sentence: sentence.into() }
     }
 
-    /// The database, or the server that is called, cannot be reached.
+    /// Returns a failure to reach the database or the server.
     #[must_use]
     pub fn unreachable(sentence: impl Into<String>) -> Self {
         Self { kind: FailureKind::Unreachable, sentence: sentence.into() }
     }
 
-    /// Says it on stderr, and answers the code.
+    /// Prints the failure on stderr and returns its exit code.
     pub fn report(&self, as_json: bool) -> ExitCode {
         if as_json {
             let code = self.kind.code();
@@ -116,7 +116,7 @@ impl From<Error> for CommandFailure {
     }
 }
 
-/// The error with its sources, in one line.
+/// Returns the error with its sources, in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     with_sources(error).replace('\n', " ")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const STEPS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
 
-/// A length of time in its two largest units: `3 s`, `2 min 5 s`, `4 d 1 h`.
+/// Formats a duration in its two largest units: `3 s`, `2 min 5 s`, `4 d 1 h`.
 #[must_use]
 pub fn length(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -21,7 +21,7 @@ pub fn length(duration: Duration) -> String {
     }
 }
 
-/// A moment as seen from another: `3 s ago`, `in 2 min`, `now`.
+/// Formats a moment relative to another: `3 s ago`, `in 2 min`, `now`.
 #[must_use]
 pub fn from_now(moment: Timestamp, now: Timestamp) -> String {
     let (ago, ahead) = (now.since(moment), moment.since(now));
@@ -34,7 +34,7 @@ pub fn from_now(moment: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// A count that stops somewhere: `7`, `100000+`.
+/// Formats a count with a limit: `7`, `100000+`.
 #[must_use]
 pub fn count(n: i64, stops_at: i64) -> String {
     if n >= stops_at { format!("{n}+") } else { n.to_string() }

@@ -1,6 +1,6 @@
-//! Tables for people: columns as wide as they must be, numbers to the right.
+//! Tables for people: columns of minimal width, numbers to the right.
 
-/// A table that is printed when it is full.
+/// A table that is printed when it is complete.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
@@ -14,7 +14,7 @@ struct Column {
 }
 
 impl Table {
-    /// A table with these columns; a name that begins with `#` is a column of numbers.
+    /// Makes a table with these columns; a name that begins with `#` is a column of numbers.
     #[must_use]
     pub fn new(columns: &[&'static str]) -> Self {
         let column = |name: &&'static str| match name.strip_prefix('#') {
@@ -29,7 +29,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
-    /// The text, one line for each row and one above them.
+    /// Returns the text, one line for the header and one for each row.
     #[must_use]
     pub fn text(&self) -> String {
         let heads: Vec<String> = self.columns.iter().map(|c| c.name.to_owned()).collect();
@@ -51,7 +51,7 @@ impl Table {
     }
 }
 
-/// Control characters would reach the terminal: they become spaces.
+/// Replaces control characters by spaces, so that they do not reach the terminal.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

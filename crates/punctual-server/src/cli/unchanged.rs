@@ -5,11 +5,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-/// Ids that are told; the others are counted.
+/// The number of ids that a report names; more are only counted.
 const TOLD_MAX: usize = 10;
 
-/// Fails when some of the ids that were named are not among those that were changed. `why` says what may be
-/// the reason, such as "it is not there, or has fired".
+/// Fails if some of the named ids were not changed. `why` is a possible
+/// reason, such as "it is not there, or has fired".
 pub(super) fn check_named<T: Display + Ord>(
     noun: &str,
     verb: &str,
@@ -29,7 +29,7 @@ pub(super) fn check_named<T: Display + Ord>(
     Err(CommandFailure::failed(format!("{nouns} {}{more} {were} not {verb}: {why}", told.join(", "))))
 }
 
-/// The answer for programs, with the reason why nothing was changed, if nothing was.
+/// Returns the answer for programs, with a reason if nothing was changed.
 pub(super) fn with_reason(mut answer: Value, why: Option<&str>) -> Value {
     if let Some(why) = why {
         answer["reason"] = why.into();

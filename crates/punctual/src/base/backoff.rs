@@ -1,10 +1,10 @@
-//! When to try again: the one backoff of the engine.
+//! Backoff: the waits between attempts, in one place for the whole engine.
 
 use crate::base::duration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long to wait before the next attempt.
+/// A policy for the wait before the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Doubles from `from` up to `to`, for ever.
@@ -18,8 +18,8 @@ pub enum Backoff {
     Steps(Vec<Duration>),
 }
 
-/// The part of a wait that is taken off at random, so that what failed together does not
-/// come back together. Waits only get shorter: a wait is never longer than it says.
+/// The part of a wait that is subtracted at random, so that items that failed together do not
+/// come back together. A wait gets only shorter, never longer than the policy's.
 const JITTER_PERCENT: u64 = 10;
 /// Steps that a policy may list.
 const STEPS_MAX: usize = 100;

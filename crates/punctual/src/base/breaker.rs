@@ -17,7 +17,7 @@ use crate::base::clock::Timestamp;
 use crate::base::limits;
 use std::time::Duration;
 
-/// When a breaker opens, and how often it probes.
+/// The settings of a breaker: the failures that open it, and the interval of its probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Failures in a row that open it, at least 1.
@@ -63,7 +63,7 @@ impl CircuitBreaker {
         Self { settings, state: State::Closed(0) }
     }
 
-    /// Whether the breaker is open.
+    /// Returns whether the breaker is open.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))

@@ -84,7 +84,7 @@ fn write_number(number: &Number, out: &mut String) {
     write_double(float, out);
 }
 
-/// As ECMAScript writes a number: up to 21 digits before the point, six zeros after it.
+/// Formats a number as ECMAScript does: up to 21 digits before the point, six zeros after it.
 fn write_double(float: f64, out: &mut String) {
     let shortest = format!("{:e}", float.abs());
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));

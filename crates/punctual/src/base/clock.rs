@@ -58,7 +58,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(d.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns how long after `earlier` this is; zero if it is not.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -117,13 +117,13 @@ pub fn monotonic() -> Monotonic {
 pub struct Monotonic(Instant);
 
 impl Monotonic {
-    /// How much time has passed since.
+    /// Returns how much time has passed since.
     #[must_use]
     pub fn elapsed(self) -> Duration {
         monotonic().since(self)
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns how long after `earlier` this is; zero if it is not.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_duration_since(earlier.0)

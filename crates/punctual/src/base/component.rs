@@ -93,13 +93,13 @@ impl Components {
         Self(bits)
     }
 
-    /// Whether a component is in the set.
+    /// Returns whether a component is in the set.
     #[must_use]
     pub const fn has(self, component: Component) -> bool {
         self.0 & component.bit() != 0
     }
 
-    /// Whether all components of another set are in this one.
+    /// Returns whether all components of another set are in this one.
     #[must_use]
     pub const fn covers(self, others: Self) -> bool {
         self.0 & others.0 == others.0
@@ -124,7 +124,7 @@ impl Components {
         Self(bits & Self::ALL.0)
     }
 
-    /// Adds one component without those that it needs: what a database has is what it has.
+    /// Adds one component without those that it needs, as a database may have it.
     #[must_use]
     pub(crate) const fn with(self, component: Component) -> Self {
         Self(self.0 | component.bit())

@@ -69,7 +69,7 @@ enum Node {
 }
 
 impl Condition {
-    /// Whether the condition holds for these facts.
+    /// Returns whether the condition holds for these facts.
     #[must_use]
     pub fn holds(&self, facts: &Facts<'_>) -> bool {
         self.root.holds(facts, self.reach)
@@ -103,7 +103,7 @@ impl Condition {
         self.root.to_json()
     }
 
-    /// The most that one evaluation can cost, whatever the facts; a step is about a nanosecond. The
+    /// Returns the most steps that one evaluation can cost, for all facts; a step is about a nanosecond. The
     /// limits keep it below [`STEPS_MAX`].
     #[must_use]
     pub fn steps(&self) -> usize {
@@ -154,7 +154,7 @@ impl Node {
     }
 }
 
-/// How what is found is compared with what is wanted.
+/// The comparison of a fact with the value of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `==`

@@ -80,13 +80,13 @@ impl Decimal {
         self.without_minus_zero()
     }
 
-    /// Whether digits other than 0 stand behind so many places.
+    /// Returns whether digits other than 0 stand behind so many places.
     #[must_use]
     pub fn has_more_than(&self, places: usize) -> bool {
         self.fraction.bytes().skip(places).any(|digit| digit != b'0')
     }
 
-    /// Whether the number is below zero.
+    /// Returns whether the number is below zero.
     #[must_use]
     pub const fn is_negative(&self) -> bool {
         self.negative

@@ -19,7 +19,7 @@ const UNKNOWN_TOLD_MAX: usize = 20;
 /// Values are quoted up to here, in characters.
 const QUOTE_CHARS_MAX: usize = 40;
 
-/// One object of a document, and where in it.
+/// One object of a document, with its path.
 pub struct DocumentObject<'a> {
     fields: &'a Map<String, Value>,
     path: String,
@@ -85,7 +85,7 @@ impl<'a> DocumentObject<'a> {
         value.map_or_else(DocumentList::default, |value| list(value, &self.at(field), most, problems))
     }
 
-    /// Whether a field is a list without items.
+    /// Returns whether a field is a list without items.
     #[must_use]
     pub fn is_empty_list(&self, field: &str) -> bool {
         self.get(field).and_then(Value::as_array).is_some_and(Vec::is_empty)

@@ -11,7 +11,7 @@ pub type ErrorSource = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// One thing that is wrong with the input, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Where in the input, such as `items[3].dueAt`.
+    /// The place in the input, such as `items[3].dueAt`.
     pub path: String,
     /// The problem and its correction.
     pub message: String,
@@ -118,7 +118,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may work later without any change.
+    /// Returns whether the same call may work later without any change.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Unknown(_))

@@ -61,7 +61,7 @@ impl<'a> Facts<'a> {
         self.entries.get(path).map(AsRef::as_ref)
     }
 
-    /// All facts, by path. Objects are there beside what they hold.
+    /// Iterates over all facts, by path. An object has a fact of its own besides its fields.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(path, value)| (path.as_ref(), value.as_ref()))
     }
@@ -104,7 +104,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Whether a path can be asked for at all.
+/// Returns whether a path can be asked for at all.
 ///
 /// # Errors
 /// A sentence that says what is wrong with it.

@@ -59,7 +59,7 @@ number_id! {
     FlowId
 }
 number_id! {
-    /// An entry: one occurrence of a trigger, whatever its kind.
+    /// An entry: one occurrence of a trigger, of any kind.
     EntryId
 }
 number_id! {

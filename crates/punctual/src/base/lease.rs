@@ -4,7 +4,7 @@ use crate::base::error::Problems;
 use crate::base::limits;
 use std::time::Duration;
 
-/// Adds what is wrong with the length of a lease.
+/// Adds the problems with the length of a lease.
 pub fn check_duration(duration: Duration, path: &str, problems: &mut Problems) {
     if duration < limits::LEASE_MIN || duration > limits::LEASE_MAX {
         problems.push(path, "must be between 1 second and 24 hours");

@@ -89,7 +89,7 @@ pub const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// How long the dedup key of an entry is remembered.
 pub const ENTRY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);
-/// How long it is kept what was loaded and resolved for an entry.
+/// How long the loaded and resolved inputs of an entry are kept.
 pub const ENTRY_TRACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The key of a delivery is kept this long after it was made: as long as the ids of events.
 pub const DELIVERY_KEY_RETENTION: Duration = Duration::from_secs(800 * 24 * 60 * 60);

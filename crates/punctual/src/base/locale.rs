@@ -11,7 +11,7 @@ const RIGHT_TO_LEFT: [&str; 14] =
     ["ar", "arc", "ckb", "dv", "fa", "he", "iw", "nqo", "ps", "sd", "syr", "ug", "ur", "yi"];
 const RIGHT_TO_LEFT_SCRIPTS: [&str; 7] = ["arab", "hebr", "syrc", "thaa", "nkoo", "adlm", "rohg"];
 
-/// Whether a text is a locale.
+/// Returns whether a text is a locale.
 ///
 /// # Errors
 /// A sentence that says what would be right.
@@ -49,7 +49,7 @@ fn letters(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphabetic())
 }
 
-/// Whether two tags are the same.
+/// Returns whether two tags are the same.
 #[must_use]
 pub fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
@@ -87,7 +87,7 @@ pub fn text_language(tag: &str) -> &str {
     alias.map_or(language, |(_, own)| own)
 }
 
-/// Whether a text in this locale runs from right to left.
+/// Returns whether a text in this locale runs from right to left.
 ///
 /// ```
 /// use punctual::base::locale::right_to_left;

@@ -74,7 +74,7 @@ impl Path {
         self.steps.first().filter(|_| self.steps.len() > 1).map(String::as_str)
     }
 
-    /// Whether the path is the document itself.
+    /// Returns whether the path is the document itself.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.steps.is_empty()

@@ -47,7 +47,7 @@ impl Rate {
         self.per_second = usize::try_from(sends.min(limits::SENDS_PER_SECOND_MAX)).unwrap_or(0);
     }
 
-    /// How many sends may begin now.
+    /// Returns how many sends may begin now.
     pub fn room(&mut self, now: Timestamp) -> usize {
         while self.taken.back().is_some_and(|taken| *taken > now) {
             self.taken.pop_back();
@@ -58,7 +58,7 @@ impl Rate {
         self.per_second - self.taken.len().min(self.per_second)
     }
 
-    /// Whether a send may begin now, without a token being taken.
+    /// Returns whether a send may begin now, without a token being taken.
     pub fn look(&mut self, now: Timestamp) -> AdmissionDecision {
         if self.room(now) > 0 {
             return AdmissionDecision::Go;

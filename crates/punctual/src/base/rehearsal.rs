@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// How far off the wall clock is made to be, in microseconds.
+/// Returns how far off the wall clock is made to be, in microseconds.
 #[cfg(not(feature = "testing"))]
 #[inline]
 #[must_use]
@@ -22,7 +22,7 @@ pub const fn hastened(pause: Duration) -> Duration {
     pause
 }
 
-/// How far off the wall clock is made to be, in microseconds.
+/// Returns how far off the wall clock is made to be, in microseconds.
 #[cfg(feature = "testing")]
 #[must_use]
 pub fn clock_offset_us() -> i64 {

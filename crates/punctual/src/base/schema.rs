@@ -121,7 +121,7 @@ impl Schema {
         names
     }
 
-    /// Whether objects may have only what it names, as far as it says so at the top.
+    /// Returns whether the top level refuses properties that it does not name.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.root.others, AdditionalProperties::Nothing)

@@ -1,4 +1,4 @@
-//! Sealing: a key hides bytes and proves later that nobody has changed them.
+//! Sealing: a key hides bytes and proves later that they are unchanged.
 //!
 //! The scheme is a synthetic IV (SIV) over HMAC-SHA256: the tag is the MAC of the bytes, and the bytes are
 //! hidden by a key stream that begins from the tag. The same bytes are always sealed alike, no nonce can be
@@ -76,7 +76,7 @@ impl SealingKey {
     }
 }
 
-/// A key of the operator's, with the id that is stored beside what it has sealed.
+/// An operator's key, with the id that is stored beside the sealed bytes.
 #[derive(Clone, Debug)]
 pub struct EncryptionKey {
     /// The id, without a colon. It is not a secret.

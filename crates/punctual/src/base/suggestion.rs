@@ -3,8 +3,8 @@
 /// Words longer than this are not looked at, in characters: typing errors are shorter.
 const WORD_CHARS_MAX: usize = 40;
 
-/// The known word nearest to `unknown`, when it is near: a letter or two away for a word of its
-/// length, whatever the case of the letters.
+/// Returns the known word nearest to `unknown`, if it is near: a letter or two away for a word of its
+/// length, in any case of the letters.
 #[must_use]
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if unknown.chars().count() > WORD_CHARS_MAX {
@@ -40,7 +40,7 @@ pub fn hint(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters must change to make one word of the other (Levenshtein).
+/// Returns how many letters must change to make one word of the other (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

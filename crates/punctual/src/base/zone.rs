@@ -1,7 +1,7 @@
 //! Time zones by their IANA names, and the moment of a local time in one.
 //!
 //! The rules of all zones are part of the binary, so that every instance of one version gives
-//! the same answer, whatever its host has installed; an update of the zone data is an update of
+//! the same answer on every host; an update of the zone data is an update of
 //! Punctual. A local time that does not exist stands for the first moment after the gap; one that
 //! exists twice for the first of the two.
 
@@ -28,7 +28,7 @@ pub struct Zone {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffsetPeriod {
     pub(crate) offset: Offset,
-    /// When the next one begins; never if there is none.
+    /// The start of the next one; never if there is none.
     pub(crate) end: Option<jiff::Timestamp>,
 }
 
@@ -105,7 +105,7 @@ impl Zone {
         OffsetPeriod { offset: self.zone.to_offset(at), end }
     }
 
-    /// How far the clocks on the wall had come at a moment, if further than they show then: an
+    /// Returns how far the clocks on the wall had come at a moment, if further than they show then: an
     /// hour that is being repeated was there before.
     pub(crate) fn high_water(&self, at: jiff::Timestamp) -> Option<DateTime> {
         let recent = |since: &jiff::Timestamp| at.duration_since(*since).as_secs() < LOOK_BACK_SECS;

@@ -44,14 +44,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How many messages of a topic run at once when nothing else is said.
+/// The default number of messages of a topic that run at once.
 const CONCURRENCY_DEFAULT: usize = 16;
-/// The link to a survey when nothing else is said.
+/// The default link to a survey.
 const SURVEY_URL_DEFAULT: &str = "http://127.0.0.1:8080/s/{publicId}";
-/// Connections to Postgres when nothing else is said.
+/// The default number of connections to PostgreSQL.
 const POOL_SIZE_DEFAULT: usize = 8;
 
-/// An engine to be.
+/// The settings of an engine before it is opened.
 #[derive(Debug)]
 pub struct Builder {
     database: String,
@@ -112,9 +112,9 @@ impl Builder {
         }
     }
 
-    /// Builds an engine of these components and of what they need, instead of all: its migration makes
-    /// only their tables, and its loops serve only them. A database that has more is left as it is, and one
-    /// that has less gets the rest. A verb whose tables the database does not have answers
+    /// Builds an engine of these components and of those that they need, instead of all: its migration makes
+    /// only their tables, and its loops serve only them. A database that has more is not changed, and one
+    /// that has fewer gets the others. A verb without its tables answers
     /// [`Error::MissingComponent`](crate::Error::MissingComponent).
     ///
     /// ```no_run
@@ -157,7 +157,7 @@ impl Builder {
         self.subscriber_with(name, CONCURRENCY_DEFAULT, handler)
     }
 
-    /// The same, `concurrency` messages at a time.
+    /// Handles every such subscription, `concurrency` messages at a time.
     #[must_use]
     pub fn subscriber_with(
         mut self,
@@ -213,29 +213,29 @@ impl Builder {
         self
     }
 
-    /// Lets a sandbox take what is sent by its channels. On a manual clock there is always one,
-    /// for every `memory:` key, unless another is named here; elsewhere there is none by itself.
+    /// Makes a sandbox keep the messages of its channels. On a manual clock there is always one,
+    /// for every `memory:` key, unless another is named here; on the system clock there is none by default.
     #[must_use]
     pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(sandbox);
         self
     }
 
-    /// The link to a survey, with `{publicId}` in it.
+    /// Sets the link to a survey, with `{publicId}` in it.
     #[must_use]
     pub fn survey_url(mut self, template: impl Into<String>) -> Self {
         self.survey_url = template.into();
         self
     }
 
-    /// Connections to Postgres (SQLite needs none).
+    /// Sets the number of connections to PostgreSQL (SQLite needs none).
     #[must_use]
     pub const fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
     }
 
-    /// Leaves the schema alone: another process migrates it, and [`open`](Self::open) waits for that.
+    /// Disables migrations: another process migrates the schema, and [`open`](Self::open) waits for that.
     #[must_use]
     pub const fn without_migrations(mut self) -> Self {
         self.migrate = false;
@@ -250,21 +250,21 @@ impl Builder {
         self
     }
 
-    /// Which clock decides.
+    /// Sets the clock source.
     #[must_use]
     pub const fn clock(mut self, mode: ClockMode) -> Self {
         self.clock = mode;
         self
     }
 
-    /// Lets a database that ran on a manual clock go on with the system clock.
+    /// Lets a database that ran on a manual clock continue with the system clock.
     #[must_use]
     pub const fn leave_manual_clock(mut self, yes: bool) -> Self {
         self.leave_manual = yes;
         self
     }
 
-    /// How long a claim is held before it must be renewed (it is, in time).
+    /// Sets the length of the lease of a claim. The engine renews leases in time.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -279,7 +279,7 @@ impl Builder {
         self
     }
 
-    /// How long finished messages are kept, unless their queue says otherwise.
+    /// Sets how long finished messages are kept, unless their queue has its own retention.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
         self.retention.messages = retention;
@@ -293,8 +293,8 @@ impl Builder {
         self
     }
 
-    /// How long notifications and the communication log are kept, 400 days unless it is said. The keys
-    /// that let each message through once are kept for 800 days, or for this long if that is longer.
+    /// Sets how long notifications and the communication log are kept, by default 400 days. The keys
+    /// that admit each message once are kept for 800 days, or for this long if that is longer.
     #[must_use]
     pub const fn log_retention(mut self, retention: Duration) -> Self {
         self.retention.log = retention;
@@ -309,14 +309,14 @@ impl Builder {
         self
     }
 
-    /// The name under which this process claims, for people who look at stuck work.
+    /// Sets the name under which this process claims, for people who look at stuck work.
     #[must_use]
     pub fn owner(mut self, name: impl Into<String>) -> Self {
         self.owner = Some(name.into());
         self
     }
 
-    /// Works on a store that is open already, in the place of the database that was named.
+    /// Uses a store that is open already, instead of the named database.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn on_store(mut self, store: Store) -> Self {
@@ -340,7 +340,7 @@ impl Builder {
         self
     }
 
-    /// Opens the database, brings the schema of its components up to date, and puts the engine together.
+    /// Opens the database, brings the schema of its components up to date, and assembles the engine.
     /// No loop runs yet.
     ///
     /// # Errors
@@ -438,7 +438,7 @@ impl Builder {
         Store::open(&self.database, self.pool_size)
     }
 
-    /// The store that a test has given, or one of its own; perhaps with a planted bug.
+    /// Returns the store of the test, or opens one; perhaps with a planted bug.
     #[cfg(feature = "testing")]
     fn open_store(&self) -> Result<Store> {
         let store = self.store.clone().map_or_else(|| Store::open(&self.database, self.pool_size), Ok)?;
@@ -446,7 +446,7 @@ impl Builder {
     }
 }
 
-/// What the worker loop does with the lanes that it serves.
+/// Returns the executors of the worker loop.
 fn executors_of(
     components: Components,
     delivery: &Arc<DeliveryContext>,
@@ -461,7 +461,7 @@ fn executors_of(
     executors
 }
 
-/// The topics that this process has handlers for keep their own queues.
+/// Declares the own queues of the topics that this process has handlers for.
 async fn declare_handled(engine: &Engine) -> Result<()> {
     let topics = engine.topics();
     if topics.is_empty() {
@@ -471,7 +471,7 @@ async fn declare_handled(engine: &Engine) -> Result<()> {
     engine.store().declare_handled(topics).await
 }
 
-/// The limiters of channels. Where time stands still, one process at a time sends.
+/// Returns the limiters of channels. On a manual clock, one process at a time sends.
 fn limiters(policies: &BTreeMap<String, ChannelPolicy>, manual_clock: bool) -> ChannelLimiters {
     let limiters = ChannelLimiters::new(limiter_settings(policies));
     if manual_clock { limiters } else { limiters.shared() }

@@ -1,4 +1,4 @@
-//! Claims by those who run their own workers: an embedder's own loop, or a remote worker behind HTTP.
+//! Claims for workers outside the engine: a host's own loop, or a remote worker over HTTP.
 //!
 //! A worker finds its lane, claims from it, and settles each item under the token it was claimed with. An
 //! item that is not settled before its lease ends comes back with one attempt more.
@@ -21,12 +21,12 @@ use crate::queue::store::settle::{SettleAction, SettleOutcome, Settlement};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much a worker claims, under which name, and for how long.
+/// The size, owner and lease of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOptions {
     /// The worker's name, for people who look at stuck work.
     pub owner: String,
-    /// How long the items are the worker's own.
+    /// The length of the lease.
     pub lease: Duration,
     /// The most items that one claim returns.
     pub limit: usize,

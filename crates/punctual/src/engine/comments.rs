@@ -169,7 +169,7 @@ pub(super) fn comments_of(survey: &Survey, response: &Response) -> Vec<Comment> 
     comments
 }
 
-/// Whether answers to a question are free text; those to `{question}.other` are.
+/// Returns whether answers to a question are free text; those to `{question}.other` are.
 fn is_free_text(survey: &Survey, id: &str) -> bool {
     let other = id.strip_suffix(".other").and_then(|question| survey.question(question));
     survey.question(id).is_some_and(|question| question.kind.is_free_text())

@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// An answer that has so many bytes explains no further trigger: 10,000 events times all triggers, each with
 /// the words of every send, would take hundreds of megabytes.
 const EXPLAINED_BYTES_MAX: usize = 16 << 20;
-/// What is said of events and triggers that are left out.
+/// The sentence for events and triggers that an explanation omits.
 const LEFT_OUT: &str =
     "not explained in full, since the answer is too long already: explain this event alone";
 
@@ -47,7 +47,7 @@ const LEFT_OUT: &str =
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventExplanation {
-    /// Why it cannot be read, why nothing comes of it, or why it is not explained in full.
+    /// The reason why the event is unreadable, has no effect, or is not explained in full.
     pub error: Option<String>,
     /// The event that has its id already.
     pub duplicate_of: Option<String>,
@@ -90,7 +90,7 @@ pub struct TriggerExplanation {
     pub duplicate_of: Option<PublicId>,
     /// The status of that entry.
     pub duplicate_status: Option<&'static str>,
-    /// Why that entry is on hold, if it is.
+    /// The reason for the hold of that entry, if it is held.
     pub duplicate_on_hold: Option<String>,
     /// The channel.
     pub channel: String,
@@ -98,7 +98,7 @@ pub struct TriggerExplanation {
     pub channel_known: bool,
     /// The sends, as consent, quiet hours and the entity of today decide them.
     pub sends: Vec<SendExplanation>,
-    /// When the entry would expire without an answer.
+    /// The time at which the entry would expire without an answer.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -108,11 +108,11 @@ pub struct TriggerExplanation {
 pub struct SendExplanation {
     /// 1 is the invitation.
     pub attempt: u32,
-    /// When it is due by the schedule.
+    /// The due time by the schedule.
     pub planned_at: Timestamp,
-    /// When it would go out, or be skipped: quiet hours may shift it.
+    /// The time of the send or the skip, which quiet hours may shift.
     pub at: Timestamp,
-    /// The same on the tenant's clocks.
+    /// The same in the tenant's time zone.
     pub local: String,
     /// `Sent` or `Skipped`.
     pub outcome: &'static str,

@@ -37,7 +37,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether requests can be served.
+    /// Returns whether requests can be served.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.database.as_ref().is_ok_and(|census| census.missing.is_empty())
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::base::clock::Timestamp;
 
-    /// PLT-25, PLT-6: a host whose clock is off is told in words, unless the clock is manual.
+    /// PLT-25, PLT-6: health reports a host whose clock is off, unless the clock is manual.
     #[test]
     fn plt_25_health_tells_the_skew_of_the_host_in_words() {
         let complaints = |host_skew_us, clock| {

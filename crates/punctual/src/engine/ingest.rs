@@ -26,7 +26,7 @@ pub struct IngestRequest {
 }
 
 impl Engine {
-    /// Lets events begin (and stop) what is published for them; answers in the order given.
+    /// Ingests events: they begin and stop entries of published surveys. Answers in the given order.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that is no name, or too many items.

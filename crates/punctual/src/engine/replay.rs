@@ -29,7 +29,7 @@ pub struct ReplayPreview {
     pub messages: Vec<PreviewedMessage>,
     /// The survey instances that it begins, is a duplicate of, or stops.
     pub instances: Vec<PreviewedInstance>,
-    /// Why it would fail again, or come to nothing.
+    /// The reason why it would fail again or have no effect.
     pub reason: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Engine {
         })
     }
 
-    /// Holds, releases, retries, cancels or deletes an entry of any kind. A retry of what has failed replays
+    /// Holds, releases, retries, cancels or deletes an entry of any kind. A retry of a failed entry replays
     /// it.
     ///
     /// # Errors

@@ -37,9 +37,9 @@ pub struct ResendRequest {
     pub entity: Entity,
     /// The channel: a key, or a kind of channels.
     pub channel: String,
-    /// Only by this template.
+    /// Selects this template only.
     pub template: Option<TemplateId>,
-    /// Only the latest event of this kind.
+    /// Selects the latest event of this kind only.
     pub event_type: Option<String>,
     /// The author of the request, for the log.
     pub requested_by: String,
@@ -59,7 +59,7 @@ pub enum ResendOutcome {
     Refused(ResendRefusal),
 }
 
-/// Why nothing is sent again.
+/// The reason why no message is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResendRefusal {
     /// There is no notification of such an event.
@@ -156,7 +156,7 @@ impl Engine {
         Ok(Some(kinds.into_iter().collect()))
     }
 
-    /// Whether a template is for the named channel.
+    /// Returns whether a template is for the named channel.
     fn serves(&self, of: &TemplateDefinition, channel: &str) -> bool {
         is_named(&of.channel, channel) || is_named(&self.channels().reach(&of.channel), channel)
     }

@@ -33,7 +33,7 @@ pub struct SurveyResults {
     pub comments: Vec<Comment>,
 }
 
-/// Where the next page of answers begins.
+/// The position of the next page of answers.
 pub type ResponseCursor = (Timestamp, EntryId);
 
 /// The first page.

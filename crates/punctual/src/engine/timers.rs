@@ -24,7 +24,7 @@ pub struct TimerChangeOutcome {
     pub more: bool,
 }
 
-/// Where timers are moved to.
+/// The new due time of moved timers.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerMove {
     /// When they are due.

@@ -1,7 +1,7 @@
 //! Time travel: stepping an engine on the manual clock.
 //!
-//! Time moves from one due moment to the next, and at each of them everything that is due
-//! is done before it moves on. On the manual clock one process at a time moves time or does what is due: it
+//! Time moves from one due moment to the next, and at each of them all due work
+//! is done before it moves on. On the manual clock one process at a time moves time or does due work: it
 //! holds the clock in the database, and renews its hold while it works. On the system clock, ticks of several
 //! processes run side by side.
 
@@ -78,9 +78,9 @@ impl From<StepCounts> for TickCounts {
     }
 }
 
-/// How long a call waits for another process that holds the clock.
+/// The time that a call waits for another process that holds the clock.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(60);
-/// How often a holder of the clock renews its hold, which lasts 30 seconds.
+/// The interval at which a holder of the clock renews its hold, which lasts 30 seconds.
 const HOLD_RENEWAL: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// Does the work while this engine holds the clock. If another process takes the clock over, the work
-    /// breaks off, and what it had claimed comes back when its lease ends.
+    /// ends, and its claimed items come back when their lease ends.
     async fn holding_clock(&self, work: impl Future<Output = Result<StepCounts>>) -> Result<StepCounts> {
         // Two engines may have one owner's name, so each hold has a name of its own.
         let holder = format!("{}/{}", self.inner.worker.owner, random::hex::<8>());
@@ -197,7 +197,7 @@ impl Engine {
         tokio::time::timeout(CLOCK_PATIENCE, patience).await.map_err(|_| busy())?
     }
 
-    /// When something is due next: work, a job, a lease's end, or what a closed channel held back.
+    /// Returns the next due moment: of work, a job, a lease's end, or work that a closed channel held back.
     async fn next_moment(&self) -> Result<Option<Timestamp>> {
         let due = self.store().next_moment(self.topics(), self.subscribers()).await?;
         Ok(due.into_iter().chain(self.inner.worker.opens_at()).min())

@@ -1,7 +1,7 @@
 //! A visit: a recipient follows the link of an entry, looks, fills in and answers.
 //!
-//! A person who has the link may do that, and nothing else: no verb here takes a tenant, and none reveals
-//! anything about another entry.
+//! A person with the link may do only that: no verb here takes a tenant, and none reveals
+//! data of another entry.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::Result;
@@ -36,7 +36,7 @@ pub struct Visit {
     pub locale: Option<String>,
     /// The answers that were filled in so far.
     pub progress: Map<String, Value>,
-    /// When it was answered.
+    /// The time of the answer.
     pub completed_at: Option<Timestamp>,
 }
 
@@ -45,7 +45,7 @@ pub struct Visit {
 pub enum SubmitOutcome {
     /// The answer was accepted.
     Done {
-        /// When it was kept.
+        /// The time at which the answer was stored.
         completed_at: Timestamp,
     },
     /// Something is wrong with it; nothing was written.
@@ -85,7 +85,7 @@ impl Engine {
         Ok(edition.map(|edition| Arc::clone(&edition.survey)))
     }
 
-    /// A person has the page open; answers whether there is such an entry.
+    /// Records that a person has the page open; returns whether the entry exists.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -103,7 +103,7 @@ impl Engine {
         })
     }
 
-    /// Whether the trigger of an entry says that this moment of it is its end.
+    /// Returns whether the trigger of an entry names this event as its end.
     async fn stops_itself(&self, entry: &Entry, kind: &str) -> Result<bool> {
         let Some(of) = SurveyInstance::of(entry) else { return Ok(false) };
         let survey = self.survey_of(&of).await?;
@@ -111,7 +111,7 @@ impl Engine {
         Ok(trigger.is_some_and(|trigger| trigger.stop_on.iter().any(|stop| stop.event_kind == kind)))
     }
 
-    /// Keeps what was filled in so far, all of it; answers whether there is something to fill in.
+    /// Stores the answers so far, all of them; returns whether the entry still accepts answers.
     ///
     /// # Errors
     /// When the database does not answer.

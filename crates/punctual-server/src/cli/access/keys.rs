@@ -1,4 +1,4 @@
-//! `punctual keys`: make, list, revoke.
+//! `punctual keys`: create, list, revoke.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -10,34 +10,34 @@ use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::{KeyId, Store, Timestamp};
 use serde_json::{Value, json};
 
-/// What to do with keys.
+/// The subcommands of `keys`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Keys {
-    /// Make a key; it is shown once
+    /// Create a key and show it once
     Create {
-        /// Its name; also the default source of what it publishes
+        /// Name of the key, also the default source of its messages
         name: String,
-        /// viewer, support, author, admin or ops, where each may do all that stands before it; or metrics,
+        /// Role: viewer, support, author, admin or ops, each with the rights of those before it; or metrics,
         /// which only reads /metrics and the health probes
         #[arg(long, default_value = "author")]
         role: String,
-        /// It stops working after this long, such as 90d
+        /// Expire the key after this time, such as 90d
         #[arg(long, value_name = "DURATION", conflicts_with = "expires_at")]
         expires_in: Option<String>,
-        /// It stops working at this moment
+        /// Expire the key at this moment
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
         #[command(flatten)]
         of: TenantOption,
     },
-    /// List the keys that are not revoked
+    /// List keys that are not revoked
     List {
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Stop a key from working, at once
+    /// Revoke a key at once
     Revoke {
-        /// Its id
+        /// Id of the key
         id: i64,
         #[command(flatten)]
         of: TenantOption,

@@ -1,4 +1,4 @@
-//! `punctual tenants`: make and list.
+//! `punctual tenants`: create and list.
 
 use crate::cli::failure::Outcome;
 use crate::cli::table::Table;
@@ -7,20 +7,20 @@ use punctual::access::store::tenants::{NewTenant, TenantRow};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use serde_json::{Value, json};
 
-/// What to do with tenants.
+/// The subcommands of `tenants`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Tenants {
-    /// Make a tenant
+    /// Create a tenant
     Create {
-        /// Its short name in requests: lower-case letters, digits, hyphens
+        /// Slug, the short name in requests: lower-case letters, digits, hyphens
         slug: String,
-        /// Its name for people [default: the slug]
+        /// Name for people [default: the slug]
         #[arg(long)]
         name: Option<String>,
-        /// An IANA time zone such as Europe/Berlin [default: UTC]
+        /// IANA time zone such as Europe/Berlin [default: UTC]
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
-        /// A language tag [default: en]
+        /// Language tag [default: en]
         #[arg(long, value_name = "TAG")]
         locale: Option<String>,
     },

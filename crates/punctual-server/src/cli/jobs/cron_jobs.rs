@@ -1,4 +1,4 @@
-//! `punctual job`: put, look at, trigger, switch and delete jobs; preview a pattern.
+//! `punctual job`: create, list, trigger, enable, disable and delete jobs; preview a pattern.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -12,43 +12,43 @@ use punctual::jobs::store::runs::Run;
 use punctual::{Engine, Error, MisfirePolicy, NewJob, OverlapPolicy, Problems, RunId, Tenant, Timestamp};
 use serde_json::{Value, json};
 
-/// An error's characters in the table; `--json` has all of them.
+/// The length of an error in the table; `--json` has the whole error.
 const ERROR_CHARS: usize = 60;
 
-/// What to do with jobs.
+/// The subcommands of `job`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Jobs {
-    /// List them, by name
+    /// List jobs, by name
     List {
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Make a job, or change it; the same again changes nothing
+    /// Create or change a job; a repetition changes nothing
     Put(Box<JobDefinition>),
-    /// Start a run now, beside the timetable
+    /// Start a run now, independent of the pattern
     Trigger(JobName),
-    /// Show its runs, the latest first
+    /// Show the runs of a job, the latest first
     Runs {
         #[command(flatten)]
         one: JobName,
-        /// How many at most
+        /// Maximum number of runs
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
-        /// Only those before this run
+        /// Only runs before this one
         #[arg(long, value_name = "RUN")]
         before: Option<i64>,
     },
-    /// Tell when it is due next; with --cron, without any database
+    /// Show the next due times of a job, or of --cron without a database
     Next(SchedulePreview),
-    /// Plan it from now on
+    /// Enable a job: plan its runs from now on
     Enable(JobName),
-    /// Plan it no more; its runs that wait are still done
+    /// Disable a job: plan no more runs; waiting runs are still done
     Disable(JobName),
-    /// Delete it with its runs that wait
+    /// Delete a job and its waiting runs
     Delete {
         #[command(flatten)]
         one: JobName,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -57,53 +57,53 @@ pub(in crate::cli) enum Jobs {
 /// One job.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct JobName {
-    /// Its name
+    /// Name of the job
     name: String,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// A job to be.
+/// The definition of a job.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct JobDefinition {
     #[command(flatten)]
     one: JobName,
-    /// Where its runs go
+    /// Topic of the runs
     #[arg(long)]
     topic: String,
-    /// When: `second minute hour day-of-month month day-of-week`, or five fields without the second
+    /// Pattern: `second minute hour day-of-month month day-of-week`, or five fields without the second
     #[arg(long)]
     cron: String,
-    /// The zone of the pattern
+    /// Time zone of the pattern
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     zone: String,
-    /// The payload of each run
+    /// Payload of each run
     #[arg(long, value_name = "JSON", default_value = "{}")]
     payload: String,
-    /// What happens to missed occurrences: runOnce, runAll or skip
+    /// Policy for missed occurrences: runOnce, runAll or skip
     #[arg(long, value_name = "POLICY", default_value = "runOnce")]
     misfire: String,
-    /// What happens while an earlier run is going: allow, skip or queue
+    /// Policy while an earlier run is open: allow, skip or queue
     #[arg(long, value_name = "POLICY", default_value = "allow")]
     overlap: String,
 }
 
-/// A preview of a job that is there, or of a pattern.
+/// A preview of an existing job or of a pattern.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SchedulePreview {
-    /// The job
+    /// Name of the job
     #[arg(required_unless_present = "cron", conflicts_with = "cron")]
     name: Option<String>,
-    /// A pattern instead of a job
+    /// Pattern, instead of a job
     #[arg(long)]
     cron: Option<String>,
-    /// The zone of the pattern
+    /// Time zone of the pattern
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "cron")]
     zone: String,
-    /// Begin behind this moment instead of now
+    /// Begin after this moment instead of now
     #[arg(long, value_name = "TIME", requires = "cron")]
     from: Option<String>,
-    /// How many moments
+    /// Number of due times
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     count: u16,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `punctual lease`: look at leases, hold one, or run a command under one.
+//! `punctual lease`: list leases, hold one, or run a command under one.
 
 mod run;
 
@@ -14,57 +14,57 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to do with leases.
+/// The subcommands of `lease`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Leases {
-    /// List them by name, held or not
+    /// List leases by name, held or not
     List {
         #[command(flatten)]
         of: TenantOption,
-        /// How many at most
+        /// Maximum number of leases
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
-        /// Only those behind this name
+        /// Only leases after this name
         #[arg(long, default_value = "", hide_default_value = true)]
         after: String,
     },
-    /// Hold a lease, if nobody does; prints its fencing token
+    /// Acquire a lease if it is free and print its fencing token
     Acquire {
         #[command(flatten)]
         one: LeaseName,
-        /// Who holds it: a name that only this holder uses [default: this machine, and a random word]
+        /// Owner: a name that only this holder uses [default: this machine, and a random word]
         #[arg(long)]
         owner: Option<String>,
     },
-    /// Hold a lease for longer
+    /// Renew a lease
     Renew(LeaseHandle),
-    /// Give a lease back
+    /// Release a lease
     Release(LeaseHandle),
     /// Run a command while holding a lease, and kill it when the lease is lost
     Run(run::Run),
 }
 
-/// One lease, and how long it is to be held.
+/// A lease to acquire, with its length.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct LeaseName {
-    /// Its name
+    /// Name of the lease
     name: String,
-    /// How long it is held without being renewed
+    /// Length of the lease without a renewal
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = length)]
     length: Duration,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// A lease that is held.
+/// A held lease.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct LeaseHandle {
     #[command(flatten)]
     one: LeaseName,
-    /// Who acquired it
+    /// Owner that acquired the lease
     #[arg(long)]
     owner: String,
-    /// The fencing token that was printed then
+    /// Fencing token that the acquisition printed
     #[arg(long)]
     token: i64,
 }
@@ -143,7 +143,7 @@ fn say(lease: &Lease, as_json: bool) {
     ));
 }
 
-/// A lease that somebody else holds.
+/// Reports a lease that another owner holds.
 fn held_by(lease: &Lease) -> CommandFailure {
     CommandFailure::failed(format!(
         "the lease `{}` is held by {} until {}",

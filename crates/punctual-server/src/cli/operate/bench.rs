@@ -13,24 +13,24 @@ use punctual_bench::timers::{TimerOptions, timers};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What to measure.
+/// The measurements.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Bench {
-    /// The queue, beside hand-written SQL and its peers, on databases made for the run
+    /// Measure the queue beside hand-written SQL and its peers, on databases made for the run
     Queue(Box<Queue>),
-    /// Timers: how late they are, alone and all at once, and what cancelling many costs
+    /// Measure the lateness of timers, single and in bulk, and the cost of cancelling many
     Timers(Timers),
-    /// Whether timers, fairness, rendering and evaluations are as they must be, in about a minute
+    /// Check timers, fairness, rendering and evaluations against their limits, in about a minute
     Check(Check),
-    /// Events into invitations, beside hand-written SQL for the same rows (PostgreSQL)
+    /// Measure events to invitations beside hand-written SQL for the same rows (PostgreSQL)
     Ingest(Surveys),
-    /// Due invitations through a channel that takes everything, beside hand-written SQL (PostgreSQL)
+    /// Measure due invitations through a channel that accepts all, beside hand-written SQL (PostgreSQL)
     Send(Surveys),
-    /// Events to logged sends, two templates each, beside hand-written SQL for the same rows (PostgreSQL)
+    /// Measure events to logged sends, two templates each, beside hand-written SQL (PostgreSQL)
     Notify(Notifications),
 }
 
-/// Which databases are measured.
+/// The databases to measure.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Kind {
     Postgres,
@@ -38,70 +38,70 @@ enum Kind {
     Both,
 }
 
-/// How much of it.
+/// The amounts of `bench queue`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Queue {
-    /// Which databases
+    /// The databases to measure
     #[arg(long, default_value = "both")]
     database_kind: Kind,
     /// Messages in each round
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     messages: usize,
-    /// Rounds; medians of fewer than five say little
+    /// Rounds; the median of fewer than five says little
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Connections that drain side by side
+    /// Connections that drain in parallel
     #[arg(long, default_value_t = 1, value_name = "N")]
     connections: usize,
-    /// Measure the peers too; their drivers are in this folder
+    /// Also measure the peers with the drivers in this folder
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "bench/peers")]
     peers: Option<PathBuf>,
-    /// So many rows that are not due beside those that are
+    /// Rows that are not due, beside the due ones
     #[arg(long, default_value_t = 0, value_name = "N")]
     extra_rows: usize,
-    /// Drains in a row without vacuum; 0 leaves it out
+    /// Drains in a row without vacuum; 0 skips this measurement
     #[arg(long, default_value_t = 10, value_name = "N")]
     drains: usize,
-    /// How long latency is measured; 0s leaves it out
+    /// The time of the latency measurement; 0s skips it
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     latency: String,
-    /// The one tenant's backlog when fairness is measured; 0 leaves it out
+    /// The backlog of one tenant for the fairness measurement; 0 skips it
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     backlog: usize,
 }
 
-/// How many events or letters.
+/// The amounts of `bench ingest` and `bench send`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Surveys {
-    /// Events, or letters, in each round
+    /// Events, or deliveries, in each round
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     entries: usize,
-    /// Rounds; medians of fewer than five say little
+    /// Rounds; the median of fewer than five says little
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Connections that send side by side
+    /// Connections that send in parallel
     #[arg(long, default_value_t = 2, value_name = "N")]
     connections: usize,
 }
 
-/// How many events.
+/// The amounts of `bench notify`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Notifications {
-    /// Events in each round; each is told by two letters
+    /// Events in each round; each causes two deliveries
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     events: usize,
-    /// Rounds; medians of fewer than five say little
+    /// Rounds; the median of fewer than five says little
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Connections that send side by side
+    /// Connections that send in parallel
     #[arg(long, default_value_t = 2, value_name = "N")]
     connections: usize,
 }
 
-/// How much is measured.
+/// The amounts of `bench check`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Check {
-    /// Which databases
+    /// The databases to measure
     #[arg(long, default_value = "both")]
     database_kind: Kind,
     /// Single timers on an idle system
@@ -110,27 +110,27 @@ pub(in crate::cli) struct Check {
     /// Timers due at one moment
     #[arg(long, default_value_t = 5_000, value_name = "N")]
     burst: usize,
-    /// The one tenant's backlog when fairness is measured; it must last for two seconds
+    /// The backlog of one tenant for the fairness measurement; it must last for two seconds
     #[arg(long, default_value_t = 600_000, value_name = "N")]
     backlog: usize,
 }
 
-/// How many timers.
+/// The amounts of `bench timers`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Timers {
-    /// Which databases
+    /// The databases to measure
     #[arg(long, default_value = "both")]
     database_kind: Kind,
-    /// Single timers on an idle system; 0 leaves them out
+    /// Single timers on an idle system; 0 skips this measurement
     #[arg(long, default_value_t = 300, value_name = "N")]
     single: usize,
-    /// Timers due at one moment; 0 leaves them out
+    /// Timers due at one moment; 0 skips this measurement
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     burst: usize,
-    /// Timers that wait while some are cancelled; 0 leaves it out
+    /// Waiting timers, of which some are cancelled; 0 skips this measurement
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     waiting: usize,
-    /// How many of them are cancelled
+    /// The number of timers to cancel
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     cancelled: usize,
 }
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// A command fails when something that is required was missed.
+/// Fails if a required figure was missed.
 fn verdict(report: &Report) -> Outcome {
     if report.all_met() {
         Ok(())

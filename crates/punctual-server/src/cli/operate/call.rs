@@ -123,7 +123,7 @@ fn not_punctual(cause: &str) -> CommandFailure {
     CommandFailure::failed(format!("what answers is no Punctual server: {cause}"))
 }
 
-/// A refusal in the server's own words, with every problem it names.
+/// Returns a refusal in the server's words, with every problem that it names.
 fn refused(status: StatusCode, problem: Option<&Value>) -> CommandFailure {
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let detail = problem.map(|problem| text(problem, "detail")).filter(|detail| !detail.is_empty());

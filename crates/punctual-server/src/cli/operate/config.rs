@@ -1,4 +1,4 @@
-//! `punctual config show`: the settings, and where each came from.
+//! `punctual config show`: the settings with their sources.
 
 use crate::cli::failure::Outcome;
 use crate::cli::table::Table;
@@ -6,7 +6,7 @@ use crate::cli::{GlobalOptions, print_json, print_line};
 use crate::config::{Config, Flags, show};
 use serde_json::json;
 
-/// Show the settings, and where each came from.
+/// Show the settings with their sources.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum ConfigCommand {
     /// Print every setting that `serve` would use with the same flags; secrets are masked

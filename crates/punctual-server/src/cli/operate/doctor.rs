@@ -1,4 +1,4 @@
-//! `punctual doctor`: one line for each thing looked at, and what to do about it.
+//! `punctual doctor`: one line for each check, with advice.
 
 mod channels;
 
@@ -17,10 +17,10 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Due work that has waited longer than this has nobody who takes it.
+/// The wait of due work after which no worker seems to take it.
 const LATE_AFTER: Duration = Duration::from_secs(300);
 
-/// How one thing is.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Ok,
@@ -38,7 +38,7 @@ impl Mark {
     }
 }
 
-/// One thing looked at.
+/// One check.
 #[derive(Debug)]
 struct Finding {
     mark: Mark,
@@ -46,12 +46,12 @@ struct Finding {
     said: String,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Doctor;
 
 impl Doctor {
-    /// The worst kind of finding decides the exit code.
+    /// Returns the exit code of the worst finding.
     pub(in crate::cli) async fn run(self, options: &GlobalOptions) -> Outcome<ExitCode> {
         let inbox_stuck_after = options.inbox_stuck_after()?;
         let store = options.existing()?;
@@ -109,7 +109,7 @@ fn postgres_settings(settings: &[(String, String)]) -> Vec<Finding> {
     let durability = if off.is_empty() {
         Finding { mark: Mark::Ok, what: "durability", said: "each commit is flushed to the disk".into() }
     } else {
-        let said = format!("{} is off: a crash of the server can lose what was answered", off.join(", "));
+        let said = format!("{} is off: a crash of the server can lose committed work", off.join(", "));
         Finding { mark: Mark::Warn, what: "durability", said }
     };
     vec![version, durability]
@@ -256,7 +256,7 @@ fn due_work(census: &Census) -> Verdict {
     match census.oldest_due() {
         Some(due) if census.now.since(due) > LATE_AFTER => {
             let said = format!(
-                "the oldest has been due for {}: is anybody taking it? See `punctual status`",
+                "the oldest has been due for {}: check its workers with `punctual status`",
                 format::length(census.now.since(due))
             );
             (Mark::Warn, said)

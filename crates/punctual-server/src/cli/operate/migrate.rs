@@ -1,4 +1,4 @@
-//! `punctual migrate`: the schema, brought up to date or printed.
+//! `punctual migrate`: updates or prints the schema.
 
 use crate::cli::failure::Outcome;
 use crate::cli::{GlobalOptions, print_json, print_line};
@@ -13,7 +13,7 @@ pub(in crate::cli) struct Migrate {
     #[arg(long)]
     print: bool,
 
-    /// Only these components and what they need: access, outbox, inbox, leases, jobs, flows; all if absent
+    /// Components to migrate: access, outbox, inbox, leases, jobs, flows, with those they need [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = read_component)]
     components: Vec<Component>,
 }
@@ -57,7 +57,7 @@ fn sentence(migrated: &MigrationOutcome) -> String {
     format!("the schema is at version {after} already")
 }
 
-/// Only the kind of database matters for printing, so no file is made for it.
+/// Returns the kind of the database. Printing needs no more, so no file is created for it.
 fn in_words(options: &GlobalOptions) -> Outcome<Store> {
     let url = options.url();
     Ok(Store::open(if url.starts_with("sqlite:") { "sqlite::memory:" } else { url }, 2)?)

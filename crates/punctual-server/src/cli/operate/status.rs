@@ -1,4 +1,4 @@
-//! `punctual status`: the queues, once or again and again.
+//! `punctual status`: shows the queues, once or repeatedly.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::Outcome;
@@ -10,15 +10,15 @@ use punctual::{Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How often `--watch` looks again.
+/// The interval of `--watch`.
 const WATCH: Duration = Duration::from_secs(1);
-/// Clears a terminal and goes to its upper left corner.
+/// Clears a terminal and moves to its upper left corner.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Show the queues.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Status {
-    /// Look again every second, until interrupted
+    /// Refresh every second, until interrupted
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
@@ -62,7 +62,7 @@ async fn show(store: &Store, tenant: Tenant, as_json: bool, before: &str) -> Out
     Ok(())
 }
 
-/// A queue's name: the topic, and the subscription after a slash.
+/// Returns a queue's name: the topic, and the subscription after a slash.
 pub(in crate::cli) fn name(queue: &QueueState) -> String {
     match queue.lane.subscription.as_str() {
         "" => queue.lane.topic.clone(),

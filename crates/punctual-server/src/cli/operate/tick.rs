@@ -1,7 +1,7 @@
-//! `punctual tick`: lets a running server do what is due.
+//! `punctual tick`: asks a running server to handle due work.
 //!
-//! The one command that calls a server: only a server has the channels that letters go by, and
-//! without its channel a letter would fail for good.
+//! This is the one command that calls a server: only a server has the channels, and without its
+//! channel a delivery would fail for good.
 
 use super::call::ServerUrl;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -11,20 +11,20 @@ use punctual::base::duration;
 use punctual::base::limits::CLAIM_ITEMS_MAX;
 use serde_json::{Map, json};
 
-/// Keys, the first that is set; never flags, because the process list shows those.
+/// The variables of the key, the first one that is set; never a flag, because process lists show those.
 const KEYS: [&str; 2] = ["PUNCTUAL_KEY", "PUNCTUAL_ROOT_KEY"];
 
-/// Let a running server do what is due.
+/// Ask a running server to handle due work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The key, of the role ops, is in PUNCTUAL_KEY or PUNCTUAL_ROOT_KEY, or in the file.")]
 pub(in crate::cli) struct Tick {
-    /// Letters that are taken together [default: as many as the server takes]
+    /// Deliveries in each batch [default: the server's batch size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=CLAIM_ITEMS_MAX as u64))]
     batch: Option<u64>,
-    /// The server, such as http://127.0.0.1:8080 [default: where PUNCTUAL_LISTEN or the file says]
+    /// Server, such as http://127.0.0.1:8080 [default: the address in PUNCTUAL_LISTEN or the file]
     #[arg(long)]
     url: Option<String>,
-    /// How long to wait for the answer
+    /// Timeout for the answer
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     timeout: String,
 }

@@ -1,4 +1,4 @@
-//! `punctual dead-letters`: look at what ran out of attempts; replay or purge it.
+//! `punctual dead-letters`: list dead letters; replay or purge them.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -11,61 +11,61 @@ use punctual::queue::store::dead_letters::{
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 
-/// An error's characters in the table; `show` has all of them.
+/// The length of an error in the table; `show` has the whole error.
 const ERROR_CHARS: usize = 60;
 
-/// What to do with dead letters.
+/// The subcommands of `dead-letters`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum DeadLetters {
-    /// List them, oldest first
+    /// List dead letters, the oldest first
     List {
         #[command(flatten)]
         those: DeadLetterFilter,
-        /// How many at most
+        /// Maximum number of dead letters
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
     },
-    /// Show one with its whole history
+    /// Show one dead letter with its whole history
     Show {
-        /// Its id
+        /// The message id
         id: i64,
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Put them back to work
+    /// Replay dead letters
     Replay(DeadLetterChange),
-    /// Delete them for good
+    /// Delete dead letters for good
     Purge(DeadLetterChange),
 }
 
-/// Which dead letters.
+/// The filter of dead letters.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct DeadLetterFilter {
-    /// Only of this topic
+    /// Only dead letters of this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Only of this subscription
+    /// Only dead letters of this subscription
     #[arg(long, requires = "topic")]
     subscription: Option<String>,
-    /// Only these
+    /// Only dead letters with these ids
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// Something done to many.
+/// The options of a bulk change.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct DeadLetterChange {
     #[command(flatten)]
     those: DeadLetterFilter,
-    /// All of the tenant's; needed when neither topic nor ids are named
+    /// Select all of the tenant; required without a topic and ids
     #[arg(long)]
     all: bool,
-    /// Only say what would be done
+    /// Only report what would change
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -137,7 +137,7 @@ impl DeadLetterChange {
         unchanged::check_named("dead letter", action.done(), why, named, moved.iter().map(|id| id.0))
     }
 
-    /// All that are meant, so that the number asked about is the number moved.
+    /// Returns all selected ids, so that the confirmed number equals the changed number.
     async fn all_ids(&self, store: &Store, tenant: Tenant, action: Action) -> Outcome<Vec<DeadLetterId>> {
         let mut all = Vec::new();
         let mut which = self.those.which();

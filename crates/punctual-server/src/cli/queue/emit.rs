@@ -1,4 +1,4 @@
-//! `punctual emit`: one message, written by hand or by a script.
+//! `punctual emit`: enqueues one message, by hand or from a script.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -8,37 +8,37 @@ use punctual::{Component, EnqueueOutcome, NewMessage, Timestamp};
 use serde_json::json;
 use std::io::Read;
 
-/// Who emits, when nobody says.
+/// The default source.
 pub(in crate::cli) const SOURCE_DEFAULT: &str = "command-line";
 
-/// Write one message.
+/// Enqueue one message.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Emit {
-    /// Where it goes
+    /// Topic of the message
     #[arg(long)]
     topic: String,
-    /// What happened
+    /// Kind of the message
     #[arg(long)]
     kind: String,
-    /// JSON, `@FILE`, or `-` for standard input
+    /// Payload as JSON, `@FILE`, or `-` for standard input
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
-    /// Messages of one key are handled in order, one at a time
+    /// Key; messages of one key are handled in order, one at a time
     #[arg(long)]
     key: Option<String>,
-    /// Not before this moment, such as 2026-05-14T05:13:00Z
+    /// Due time, such as 2026-05-14T05:13:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "delay")]
     due_at: Option<String>,
-    /// Not before this long from now, such as 90s or 1d12h
+    /// Delay until the message is due, such as 90s or 1d12h
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
-    /// Your own id: the same one twice from one source is a duplicate
+    /// Your own message id; a second message with it from the same source is a duplicate
     #[arg(long)]
     id: Option<String>,
-    /// Who says so; scopes the id [default: command-line]
+    /// Source of the message, the scope of the id [default: command-line]
     #[arg(long, requires = "id")]
     source: Option<String>,
-    /// Ties together what belongs to one story
+    /// Correlation id, which links related messages
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]

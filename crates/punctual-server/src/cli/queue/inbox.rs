@@ -1,4 +1,4 @@
-//! `punctual inbox`: look at received messages; make dead ones welcome again.
+//! `punctual inbox`: list received messages; requeue dead ones.
 
 use crate::cli::database::TenantOption;
 use crate::cli::failure::{CommandFailure, Outcome};
@@ -10,49 +10,49 @@ use punctual::queue::store::inbox::{InboxFilter, InboxMessage};
 use punctual::{InboxId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
 
-/// An error's characters in the table; JSON has all of them.
+/// The length of an error in the table; JSON has the whole error.
 const ERROR_CHARS: usize = 60;
 
-/// What to do with the inbox.
+/// The subcommands of `inbox`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Inbox {
-    /// List received messages, in the order they came
+    /// List received messages, in the order of arrival
     List {
         #[command(flatten)]
         those: InboxSelection,
-        /// Only with this status: processing, processed, failed or dead
+        /// Only messages with this status: processing, processed, failed or dead
         #[arg(long, value_parser = status)]
         status: Option<InboxStatus>,
-        /// How many at most
+        /// Maximum number of messages
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
-        /// Only those behind this id
+        /// Only messages after this id
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         after: i64,
     },
-    /// Make dead ones welcome again: the next delivery of each is processed
+    /// Requeue dead messages: the next delivery of each is processed
     Replay {
         #[command(flatten)]
         those: InboxSelection,
-        /// All of the tenant's; needed when neither source nor ids are named
+        /// Select all of the tenant; required without a source and ids
         #[arg(long)]
         all: bool,
-        /// Only say what would be done
+        /// Only report what would change
         #[arg(long)]
         dry_run: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// Which messages.
+/// The filter of received messages.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct InboxSelection {
-    /// Only of this source
+    /// Only messages of this source
     #[arg(long)]
     source: Option<String>,
-    /// Only these
+    /// Only messages with these ids
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     ids: Option<Vec<i64>>,
     #[command(flatten)]
@@ -91,18 +91,18 @@ impl InboxSelection {
         let tenant = self.of.find(store).await?;
         let found = self.all_ids(store, tenant).await?;
         if dry_run {
-            say(&found, true, "would be welcome again", as_json);
+            say(&found, true, "would be requeued", as_json);
             return self.check_named(&found);
         }
         if !found.is_empty() {
-            confirm::ask(&format!("{} will be welcome again.", many(found.len())), yes)?;
+            confirm::ask(&format!("{} will be requeued.", many(found.len())), yes)?;
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
             let which = InboxFilter { ids: Some(part.to_vec()), ..InboxFilter::default() };
             done.extend(store.replay_inbox(tenant, which, false).await?.ids);
         }
-        say(&done, false, "welcome again", as_json);
+        say(&done, false, "requeued", as_json);
         self.check_named(&done)
     }
 
@@ -112,7 +112,7 @@ impl InboxSelection {
         unchanged::check_named("inbox message", "replayed", why, named, replayed.iter().map(|id| id.0))
     }
 
-    /// All that are meant, so that the number asked about is the number moved.
+    /// Returns all selected ids, so that the confirmed number equals the changed number.
     async fn all_ids(&self, store: &Store, tenant: Tenant) -> Outcome<Vec<InboxId>> {
         let mut all = Vec::new();
         let mut which = self.which();

@@ -1,5 +1,5 @@
-//! `punctual outbox`: the messages of all tenants, the newest first, and what became of them. What failed is
-//! put back to work with `punctual dead-letters replay`.
+//! `punctual outbox`: lists the messages of all tenants with their status, the newest first. Failed ones are
+//! replayed by `punctual dead-letters replay`.
 
 use crate::cli::failure::{CommandFailure, Outcome};
 use crate::cli::table::Table;
@@ -8,31 +8,31 @@ use punctual::operate::store::outbox::{OutboxFilter, OutboxMessage, OutboxStatus
 use punctual::{MessageId, Store, Timestamp};
 use serde_json::{Value, json};
 
-/// An error's characters in the table.
+/// The length of an error in the table.
 const ERROR_CHARS: usize = 60;
 
-/// Which messages.
+/// The filter of messages.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Outbox {
-    /// Only those that stand so
+    /// Only messages with this status
     #[arg(long, value_parser = status)]
     status: Option<OutboxStatus>,
-    /// Only of this tenant
+    /// Only messages of this tenant
     #[arg(long, value_name = "SLUG")]
     tenant: Option<String>,
-    /// Only of this topic
+    /// Only messages of this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Only of this kind
+    /// Only messages of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// Only those written at this time or later
+    /// Only messages created at this time or later
     #[arg(long, value_parser = Timestamp::parse)]
     from: Option<Timestamp>,
-    /// Only those written before this time
+    /// Only messages created before this time
     #[arg(long, value_parser = Timestamp::parse)]
     to: Option<Timestamp>,
-    /// How many at most
+    /// Maximum number of messages
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
 }
@@ -56,7 +56,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Page after page: one that filters may be short.
+    /// Reads page after page: with filters a page may be short.
     async fn messages(self, store: &Store) -> Outcome<Vec<OutboxMessage>> {
         let tenant = match &self.tenant {
             None => None,

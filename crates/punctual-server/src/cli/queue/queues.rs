@@ -9,27 +9,27 @@ use punctual::queue::store::queues::Lane;
 use punctual::{Store, Tenant};
 use serde_json::{Map, Value, json};
 
-/// What to do with a queue.
+/// The subcommands of `queues`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Queues {
-    /// Hand out nothing more; what is in flight goes on
+    /// Pause a queue: no more claims; items in flight continue
     Pause(QueueName),
-    /// Go on
+    /// Resume a queue
     Resume(QueueName),
-    /// Change settings; those not named stay as they are
+    /// Change settings; other settings stay
     Set(Box<QueueSettingsChange>),
 }
 
 /// One queue.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct QueueName {
-    /// The topic
+    /// Topic of the queue
     topic: String,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// Settings to change; the word `default` puts one back.
+/// The settings to change; the word `default` restores a default.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct QueueSettingsChange {
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub(in crate::cli) struct QueueSettingsChange {
     /// Waits between attempts: 5m,15m,1h or JSON such as {"from":"1s","to":"60s"}
     #[arg(long, value_name = "WAITS")]
     backoff: Option<String>,
-    /// How long finished messages are kept, such as 30d
+    /// Retention of finished messages, such as 30d
     #[arg(long, value_name = "DURATION")]
     retention: Option<String>,
-    /// What a dead head means for its key: block or pass
+    /// Effect of a dead head on its key: block or pass
     #[arg(long, value_name = "WORD")]
     dead_head: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Queues {
 }
 
 impl QueueName {
-    /// A pause of a misspelt queue would make one that nobody uses.
+    /// Refuses an unknown queue: a pause of a misspelt topic would create an unused queue.
     async fn exists(&self, store: &Store, tenant: Tenant) -> Outcome {
         let all = store.queues(tenant).await?;
         let own: Vec<&str> =
@@ -110,7 +110,7 @@ impl QueueSettingsChange {
     }
 }
 
-/// What is no number is passed on as it is, and refused with all other problems.
+/// Parses a number. Other text is passed on, so that it is refused with all other problems.
 pub(in crate::cli) fn number_or_text(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
 }

@@ -1,4 +1,4 @@
-//! `punctual subscriptions`: list, put and delete them.
+//! `punctual subscriptions`: list, create, change and delete them.
 
 use super::queues::{number_or_text, waits};
 use crate::cli::database::TenantOption;
@@ -11,24 +11,24 @@ use punctual::queue::store::subscriptions::SubscriptionState;
 use punctual::{Engine, Error, NewSubscription, Problems, Tenant};
 use serde_json::{Map, Value, json};
 
-/// What to do with subscriptions.
+/// The subcommands of `subscriptions`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Subscriptions {
-    /// List them, by topic and name
+    /// List subscriptions, by topic and name
     List {
-        /// Only those of this topic
+        /// Only subscriptions of this topic
         #[arg(long)]
         topic: Option<String>,
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Make a subscription, or change it into this; the same again changes nothing
+    /// Create a subscription or replace its definition; a repetition changes nothing
     Put(Box<SubscriptionDefinition>),
-    /// Delete it with what waits for it
+    /// Delete a subscription and its waiting messages
     Delete {
         #[command(flatten)]
         one: SubscriptionName,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -37,23 +37,23 @@ pub(in crate::cli) enum Subscriptions {
 /// One subscription.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SubscriptionName {
-    /// The topic
+    /// Topic of the subscription
     topic: String,
-    /// Its name
+    /// Name of the subscription
     name: String,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// A subscription to be.
+/// The definition of a subscription.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SubscriptionDefinition {
     #[command(flatten)]
     one: SubscriptionName,
-    /// Where to: queue, handler:NAME or JSON such as {"type":"queue"}
+    /// Target: queue, handler:NAME or JSON such as {"type":"queue"}
     #[arg(long, value_name = "TARGET", default_value = "queue")]
     target: String,
-    /// Which messages: a condition such as {"questionId":"kind","op":"==","value":"order.placed"}
+    /// Filter: a condition such as {"questionId":"kind","op":"==","value":"order.placed"}
     #[arg(long, value_name = "JSON")]
     filter: Option<String>,
     /// Started attempts before an item is dead
@@ -62,7 +62,7 @@ pub(in crate::cli) struct SubscriptionDefinition {
     /// Waits between attempts: 5m,15m,1h or JSON such as {"from":"1s","to":"60s"}
     #[arg(long, value_name = "WAITS")]
     backoff: Option<String>,
-    /// Whether messages come; left out, it stays as it is
+    /// Whether new messages are routed to it; without the flag this setting stays
     #[arg(long, value_name = "BOOL")]
     enabled: Option<bool>,
 }
@@ -137,7 +137,7 @@ impl SubscriptionDefinition {
         Ok(())
     }
 
-    /// The same document that a PUT takes.
+    /// Returns the document that a PUT takes.
     fn document(&self) -> Outcome<Value> {
         let target = match self.target.split_once(':') {
             _ if self.target.starts_with('{') => read("--target", &self.target)?,

@@ -1,4 +1,4 @@
-//! `punctual timer`: schedule, look at, cancel and move timers.
+//! `punctual timer`: schedule, list, cancel and move timers.
 
 use super::emit::read_payload;
 use crate::cli::database::TenantOption;
@@ -12,116 +12,116 @@ use punctual::queue::store::timers::{Timer, TimerFilter};
 use punctual::{DueTime as EngineDueTime, Engine, MessageId, NewTimer, Tenant, Timestamp};
 use serde_json::{Value, json};
 
-/// What to do with timers.
+/// The subcommands of `timer`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Timers {
-    /// Schedule one
+    /// Schedule a timer
     Schedule(Schedule),
-    /// List them, by the time they are due
+    /// List timers, by due time
     List {
         #[command(flatten)]
         those: TimerSelection,
-        /// Waiting, Fired or Cancelled
+        /// Only timers with this status: Waiting, Fired or Cancelled
         #[arg(long, value_parser = read_status)]
         status: Option<TimerStatus>,
-        /// How many at most
+        /// Maximum number of timers
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
     },
-    /// Show one
+    /// Show a timer
     Show {
-        /// Its id
+        /// Id of the timer
         id: i64,
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Cancel those that nobody has taken yet
+    /// Cancel timers that are not claimed yet
     Cancel(TimerChange),
-    /// Move those that nobody has taken yet to another time
+    /// Move timers that are not claimed yet to another time
     Move {
         #[command(flatten)]
         bulk: TimerChange,
         #[command(flatten)]
         at: DueTime,
-        /// Spread them evenly over this window, such as 10m
+        /// Spread the timers evenly over this window, such as 10m
         #[arg(long, value_name = "DURATION")]
         spread: Option<String>,
     },
 }
 
-/// Schedule one timer.
+/// Schedule a timer.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Schedule {
-    /// Where it goes
+    /// Topic of the message
     #[arg(long)]
     topic: String,
-    /// What it means
+    /// Kind of the message
     #[arg(long, default_value = punctual::queue::rules::timer::KIND)]
     kind: String,
-    /// JSON, `@FILE`, or `-` for standard input
+    /// Payload as JSON, `@FILE`, or `-` for standard input
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
     #[command(flatten)]
     at: DueTime,
-    /// Messages of one key are handled in order, one at a time
+    /// Key; messages of one key are handled in order, one at a time
     #[arg(long)]
     key: Option<String>,
-    /// Ties together what belongs to one story
+    /// Correlation id, which links related messages
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// When: one of the two.
+/// A due time, in one of two forms.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct DueTime {
-    /// At this moment, such as 2026-05-14T05:13:00Z
+    /// Due time, such as 2026-05-14T05:13:00Z
     #[arg(long, value_name = "TIME")]
     due_at: Option<String>,
-    /// This long from now, such as 90s or 1d12h
+    /// Delay from now, such as 90s or 1d12h
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
 }
 
-/// Which timers.
+/// The filter of timers.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct TimerSelection {
-    /// Only of this topic
+    /// Only timers of this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Only of this key
+    /// Only timers of this key
     #[arg(long)]
     key: Option<String>,
-    /// Only of this story
+    /// Only timers with this correlation id
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// Only those due at this moment or later
+    /// Only timers due at this moment or later
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     due_from: Option<Timestamp>,
-    /// Only those due before this moment
+    /// Only timers due before this moment
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     due_before: Option<Timestamp>,
     #[command(flatten)]
     of: TenantOption,
 }
 
-/// Something done to many.
+/// The options of a bulk change.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct TimerChange {
-    /// Only these
+    /// Only timers with these ids
     #[arg(value_name = "ID")]
     ids: Vec<i64>,
     #[command(flatten)]
     those: TimerSelection,
-    /// All of the tenant's; needed when nothing else says which
+    /// Select all of the tenant; required without other filters
     #[arg(long)]
     all: bool,
-    /// Only say what would be done
+    /// Only report what would change
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }

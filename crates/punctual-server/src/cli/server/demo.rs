@@ -1,4 +1,4 @@
-//! `punctual demo`: a small shop at work, to look at.
+//! `punctual demo`: a small shop with live traffic.
 
 use super::logs;
 use super::serve::{Server, signals};
@@ -9,16 +9,16 @@ use crate::demo;
 use crate::demo::fakes::FakeProviders;
 use punctual::engine::Builder;
 
-/// Messages of one topic that the demo handles at once.
+/// The number of messages of one topic that the demo handles at once.
 const CONCURRENCY: usize = 4;
 
-/// Run a small shop at work, to look at.
+/// Run a demo: a small shop with live traffic.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Demo {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "PUNCTUAL_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
-    /// Listen on an address that others can reach, though the demo has no login
+    /// Allow an address that other machines can reach, although the demo has no login
     #[arg(long)]
     allow_public: bool,
 }

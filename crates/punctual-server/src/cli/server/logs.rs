@@ -1,13 +1,13 @@
-//! Log lines, on stderr: stdout is for what was asked for.
+//! Log lines, on stderr: stdout is for the output of commands.
 
 use crate::config::LogFormat;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged when `RUST_LOG` does not say.
+/// The default of `RUST_LOG`.
 const FILTER_DEFAULT: &str = "warn,punctual=info";
 
-/// Begins to log. A second call changes nothing.
+/// Starts logging. A second call changes nothing.
 pub(in crate::cli) fn begin(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -1,7 +1,7 @@
-//! `punctual serve`: the only place where the parts are put together.
+//! `punctual serve`: the only place that assembles the parts.
 //!
-//! It prints one line when it is ready, and ends well on SIGTERM or SIGINT: no new
-//! connections and no new work, then up to a limit for what is under way.
+//! The server prints one line when it is ready, and stops well on SIGTERM or SIGINT: no new
+//! connections and no new work, then up to a limit for running work.
 
 pub(in crate::cli) mod signals;
 
@@ -30,16 +30,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// How often the metrics' recorder tidies up.
+/// The interval of maintenance of the metrics' recorder.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// Buckets of every measured length of time: unlike quantiles they can be added up over
+/// Buckets of every measured duration: unlike quantiles they can be added over
 /// processes.
 const BUCKETS_SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// Descriptors that a process may have where the system does not say.
+/// The default limit of descriptors where the system has none.
 const DESCRIPTORS_USUAL: u64 = 1_024;
 
-/// A server with everything in place, about to accept requests.
+/// An assembled server, before it accepts requests.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
@@ -48,10 +48,10 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// Runs a server until it is told to stop.
+/// Runs a server until it is asked to stop.
 ///
 /// # Errors
-/// One sentence about what keeps it from starting.
+/// One sentence about the cause, if it cannot start.
 pub(in crate::cli) async fn run(options: GlobalOptions, flags: Flags) -> Outcome {
     let as_json = options.json;
     let config = Config::decide(options.database, flags, (options.config.as_deref(), options.file))?;
@@ -66,11 +66,11 @@ pub(in crate::cli) async fn run(options: GlobalOptions, flags: Flags) -> Outcome
 }
 
 impl Server {
-    /// Takes the port, opens the database, puts everything together. `furnish` adds
+    /// Takes the port, opens the database and assembles the parts. `furnish` adds
     /// handlers.
     ///
     /// # Errors
-    /// One sentence about what keeps it from starting.
+    /// One sentence about the cause, if it cannot start.
     pub async fn open(
         config: Config,
         furnish: impl FnOnce(Builder) -> Builder,
@@ -100,13 +100,13 @@ impl Server {
         Ok(Self { config, app: App { engine, settings: Arc::new(settings) }, listener, address })
     }
 
-    /// The address it listens on.
+    /// Returns the listening address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The engine.
+    /// Returns the engine.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.app.engine
@@ -125,8 +125,8 @@ impl Server {
         }
     }
 
-    /// A server that nobody can use is a mistake, or will be one. A worker on a private listener shows
-    /// everything it has without a key.
+    /// Warns if the server has no key at all. A worker on a private listener shows
+    /// all its pages without a key.
     async fn warn_without_keys(&self) -> Outcome {
         let needs_none = self.config.role == Role::Worker && self.config.exposure() == Exposure::Local;
         if needs_none || self.config.root_key.is_some() || any_key(self.engine().store()).await? {
@@ -141,18 +141,18 @@ impl Server {
         Ok(())
     }
 
-    /// A channel that swallows everything must not go live by mistake.
+    /// Warns of channels that only keep messages, so that they do not go live by mistake.
     fn warn_of_sandboxed(&self) {
         if self.config.clock == ClockMode::System && !self.config.channels.sandboxed.is_empty() {
             let keys = self.config.channels.sandboxed.join(", ");
-            tracing::warn!(target: "punctual", "nothing sent by {keys} reaches anybody: provider `memory`");
+            tracing::warn!(target: "punctual", "messages of {keys} reach no recipient: provider `memory`");
         }
     }
 
-    /// Serves until it is asked to stop, then ends in good order.
+    /// Serves until it is asked to stop, then stops in order.
     ///
     /// # Errors
-    /// When connections cannot be had.
+    /// When it cannot accept connections.
     pub async fn run(self, asked: impl Future<Output = ()>) -> Outcome {
         let engine = self.app.engine.clone();
         let limit = self.config.stop_limit;
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// Stops the engine; one that does not keep to its own limit is left behind.
+/// Stops the engine, and abandons an engine that exceeds its own limit.
 async fn end(engine: &Engine, limit: Duration) {
     // A little more than the engine's own limit, which it keeps to by itself.
     let patience = limit + Duration::from_secs(1);
@@ -205,7 +205,7 @@ fn builder(config: &Config, address: SocketAddr, demo: bool) -> Builder {
     if config.migrate { builder } else { builder.without_migrations().schema_wait(config.schema_wait) }
 }
 
-/// Who hears the callbacks of providers.
+/// Returns the readers of providers' callbacks.
 fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
     let channels = config.channels.real.iter().filter_map(|real| {
         let (provider, channel) = (real.provider.clone(), real.key.clone());
@@ -214,7 +214,7 @@ fn webhooks(config: &Config, address: SocketAddr) -> Webhooks {
     Webhooks { url: config.public_url(address), channels: channels.collect() }
 }
 
-/// As many connections as the system allows descriptors for, after asking it for as many as it gives.
+/// Returns the limit of connections by the system's descriptors, after raising that limit.
 fn connection_limits(asked: ConnectionsFile) -> ConnectionLimits {
     let allowed = rlimit::increase_nofile_limit(rlimit::INFINITY).unwrap_or(DESCRIPTORS_USUAL);
     let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);

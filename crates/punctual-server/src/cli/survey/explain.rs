@@ -1,4 +1,4 @@
-//! `punctual explain`: what an event would come to, and why. Writes nothing.
+//! `punctual explain`: explains the effects of an event. Writes nothing.
 
 use super::ingest::is_csv_header;
 use crate::cli::database::TenantOption;
@@ -16,17 +16,17 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io::Read;
 
-/// Say what an event would come to
+/// Explain the effects of an event
 ///
 /// With `--kind`, the file has events as `punctual ingest` takes them, which begin surveys. Without it, the
 /// file has events as `POST /api/events` takes them, with topic, kind and payload: they may begin surveys and
-/// lead to notifications. Channels are those of the file in `--config`.
+/// cause notifications. Channels come from the file in `--config`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Explain {
-    /// An event or a list of them as JSON, or `-` for standard input
+    /// File with an event or a list of events as JSON, or `-` for standard input
     #[arg(required_unless_present = "event_id")]
     file: Option<String>,
-    /// The kind of the events, if they are those of an ingest
+    /// Event kind, for events in the form of an ingest
     #[arg(long)]
     kind: Option<String>,
     /// Explain the published event with this id
@@ -80,15 +80,15 @@ impl Explain {
     }
 }
 
-/// What is to be explained.
+/// The events to explain.
 enum Events {
-    /// Events that are handed in.
+    /// Events of an ingest.
     Ingest(IngestRequest),
     /// Events of a topic.
     Topic(Vec<EventToExplain>),
 }
 
-/// Reads events as they are published; their payloads stay as they were written.
+/// Reads events in the form of a publish; payloads keep their text.
 fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
     let not_json = |e: serde_json::Error| CommandFailure::usage(format!("the events are not JSON: {e}"));
     let is_list = text.trim_start().starts_with('[');
@@ -103,7 +103,7 @@ fn topic_events(text: &str) -> Outcome<Vec<EventToExplain>> {
     items.iter().enumerate().map(read).collect()
 }
 
-/// A JSON document from a file or standard input.
+/// Reads a JSON document from a file or standard input.
 pub(in crate::cli) fn read_json(file: &str) -> Outcome<Value> {
     let place = if file == "-" { "standard input" } else { file };
     let text = read_text(file)?;
@@ -117,7 +117,7 @@ pub(in crate::cli) fn read_json(file: &str) -> Outcome<Value> {
     })
 }
 
-/// The text of a file or standard input.
+/// Reads the text of a file or standard input.
 fn read_text(file: &str) -> Outcome<String> {
     let mut text = String::new();
     let read = match file {
@@ -129,7 +129,7 @@ fn read_text(file: &str) -> Outcome<String> {
     Ok(text)
 }
 
-/// What is missing among the channels is told only where a file names some.
+/// Formats one explained event. Missing channels are shown only if the file names channels.
 fn lines(item: &EventExplanation, kind: &str, has_channels: bool) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(item.error.iter().map(|error| format!("Failed: {error}")));
@@ -156,7 +156,7 @@ fn of_notification(of: &NotificationExplanation) -> Vec<String> {
 
 fn of_delivery(one: &DeliveryExplanation) -> Vec<String> {
     let reason = one.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let to = one.to_address.as_deref().unwrap_or("nobody");
+    let to = one.to_address.as_deref().unwrap_or("no address");
     let mut lines = vec![
         format!("  {} to {to}: {:?}{reason}", one.channel, one.outcome),
         format!("    at          {}  {}", one.at, one.local),

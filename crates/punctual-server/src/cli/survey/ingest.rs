@@ -1,8 +1,8 @@
-//! `punctual ingest`: events from a file, a JSON object on each line.
+//! `punctual ingest`: ingests events from a file, with a JSON object on each line.
 //!
 //! Lines are read one by one and written in batches, so a file of any size needs the memory of one
-//! batch. A line that cannot be read fails alone. If the database goes away in between, what was
-//! written stays, and the same command again skips it, as far as triggers have a dedup recipe.
+//! batch. A line that cannot be read fails alone. If the database becomes unreachable, the written
+//! rows stay, and the same command again skips them, as far as triggers have a dedup recipe.
 
 mod lines;
 mod progress;
@@ -22,24 +22,24 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-/// A batch is written when its lines have this many bytes, however few they are.
+/// The number of bytes at which a batch is written, with any number of lines.
 const BATCH_BYTES: usize = 8 * LINE_BYTES_MAX;
-/// Failed rows that are told one by one; the rest is counted.
+/// The number of failed rows that are shown; more are only counted.
 const TOLD_MAX: usize = 20;
 
-/// Let events begin surveys.
+/// Ingest events from a file with one JSON object on each line.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Ingest {
-    /// One JSON object a line, or `-` for standard input
+    /// File with one JSON object on each line, or `-` for standard input
     file: String,
-    /// What happened
+    /// Event kind of all events
     #[arg(long)]
     kind: String,
-    /// Rows that are written together
+    /// Rows in each batch
     #[arg(long, value_name = "N", default_value_t = 1_000,
           value_parser = clap::value_parser!(u64).range(1..=BATCH_ITEMS_MAX as u64))]
     batch: u64,
-    /// Fail if any row failed, not only if all did; the others are written all the same
+    /// Fail if any row failed, not only if all failed; the other rows are still written
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ impl Ingest {
     }
 }
 
-/// The file, and its size where that is known.
+/// Opens the file, with its size where that is known.
 fn open(file: &str) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
     if file == "-" {
         return Ok((Box::new(BufReader::new(std::io::stdin())), None));
@@ -92,7 +92,7 @@ fn is_csv(file: &str) -> String {
     )
 }
 
-/// Rows on their way into the database.
+/// The rows of a running ingest.
 struct Load {
     engine: Engine,
     tenant: Tenant,
@@ -156,7 +156,7 @@ impl Load {
         }
     }
 
-    /// What is told when it ends before the last line.
+    /// Reports an end before the last line.
     fn broken_off(&self, why: &str) -> CommandFailure {
         let written = self.tally.rows - self.batch.numbers.len() as u64;
         CommandFailure::failed(format!(
@@ -166,7 +166,7 @@ impl Load {
     }
 }
 
-/// Rows that are written together, with the numbers of their lines.
+/// The rows of one batch, with the numbers of their lines.
 struct Batch {
     events: Events,
     numbers: Vec<u64>,
@@ -185,7 +185,7 @@ impl Batch {
     }
 }
 
-/// What became of the rows.
+/// The counts of an ingest.
 #[derive(Debug, Default)]
 struct Tally {
     rows: u64,
@@ -194,7 +194,7 @@ struct Tally {
     stopped: u64,
     failed: u64,
     unmatched: u64,
-    /// The first that failed, by line.
+    /// The first failed rows, by line.
     told: Vec<(u64, String)>,
 }
 
@@ -212,7 +212,7 @@ fn rows(n: u64) -> String {
     format::many(i64::try_from(n).unwrap_or(i64::MAX), "row")
 }
 
-/// Rows in a second, whole ones.
+/// Returns the whole rows per second.
 fn pace(rows: u64, elapsed: Duration) -> f64 {
     (rows as f64 / elapsed.as_secs_f64().max(0.001)).round()
 }

@@ -1,4 +1,4 @@
-//! `punctual surveys`: make, publish and look at them.
+//! `punctual surveys`: create, publish and list them.
 
 use super::explain::read_json;
 use crate::cli::database::TenantOption;
@@ -13,36 +13,36 @@ use punctual::{Engine, FlowId, Problems, Tenant};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What to do with surveys.
+/// The subcommands of `surveys`.
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum Surveys {
-    /// List them, by id
+    /// List surveys, by id
     List {
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Show one with its draft
+    /// Show a survey with its draft
     Show(SurveyId),
-    /// Make one from its definition; it is a draft until it is published
+    /// Create a survey from its definition; it is a draft until it is published
     Create {
-        /// The definition as JSON, or `-` for standard input
+        /// File with the definition as JSON, or `-` for standard input
         file: String,
-        /// Its name, for people [default: the file's]
+        /// Name for people [default: the file's name]
         #[arg(long, required_if_eq("file", "-"))]
         name: Option<String>,
         #[command(flatten)]
         of: TenantOption,
     },
-    /// Let events meet the draft, as the next version
+    /// Publish the draft as the next version
     Publish(SurveyId),
-    /// Show what its answers come to
+    /// Show the results of a survey
     Results(SurveyId),
 }
 
 /// One survey.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SurveyId {
-    /// Its id
+    /// Id of the survey
     id: i64,
     #[command(flatten)]
     of: TenantOption,

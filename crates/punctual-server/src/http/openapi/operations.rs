@@ -268,7 +268,7 @@ pub const OPERATIONS: &[Operation] = &[
         .takes::<InboxMark>(),
     op("POST /api/inbox/dead", "It will never work out", json::<inbox::MarkedMessage>(200))
         .takes::<InboxMark>(),
-    op("POST /api/inbox/replay", "Make dead messages welcome again", json::<selection::MovedItems>(200))
+    op("POST /api/inbox/replay", "Requeue dead messages", json::<selection::MovedItems>(200))
         .takes::<InboxSelection>(),
 
     op("GET /api/message-templates", "Message templates, by id", json::<List<templates::TemplateView>>(200))

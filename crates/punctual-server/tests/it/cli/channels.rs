@@ -144,9 +144,9 @@ fn ntf_16_the_doctor_says_where_providers_report_to() {
         account_sid = \"AC1\"\nauth_token = \"t0k3n\"\nwaits = [\"1m\", \"5m\"]\nbreaker_failures = 3\n";
     let public = "[public]\nurl = \"https://notify.example.com/\"\n";
     let known =
-        "ok    callback      sms:twilio hears reports at https://notify.example.com/webhooks/twilio-sms";
+        "ok    callback      sms:twilio receives reports at https://notify.example.com/webhooks/twilio-sms";
     let unknown =
-        "warn  callback      sms:twilio hears reports at /webhooks/twilio-sms of an address that nobody";
+        "warn  callback      sms:twilio receives reports at /webhooks/twilio-sms of an unknown address";
     for (text, line) in [(format!("{channel}{public}"), known), (channel.to_owned(), unknown)] {
         let config = place.file("punctual.toml", &text);
         let said = place.command(&["doctor", "--database", &place.database(), "--config", &config]).said();

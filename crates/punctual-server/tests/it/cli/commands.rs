@@ -233,7 +233,7 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     assert!(nothing.code == 0 && nothing.out.contains(said), "{nothing:?}");
     let nothing = place.json(&["dead-letters", "purge", "--topic", "male", "--yes"]);
     let said = json!({"purged": 0, "ids": [], "dryRun": false, "reason": "there is no such dead letter"});
-    assert_eq!(nothing, said, "programs are told why as well");
+    assert_eq!(nothing, said, "JSON has the reason, too");
     let missing = place.run(&["dead-letters", "purge", "--ids", "998,999", "--yes"]);
     assert_eq!(missing.code, 1, "{missing:?}");
     let said = "dead letters 998, 999 were not deleted for good: there is no such dead letter";
@@ -245,7 +245,7 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     assert_eq!((&status["deadLetters"], &status["queues"][0]["due"]), (&json!(0), &json!(1)));
 }
 
-/// PRD-14: what others wrote cannot move the cursor or rename the window of whoever looks at it.
+/// PRD-14: control characters in an error do not reach the terminal of `dead-letters show`.
 #[test]
 fn prd_14_a_dead_letter_sends_no_controls_to_the_terminal() {
     let place = Place::new();

@@ -278,7 +278,7 @@ fn prd_17_the_sandbox_is_there_when_asked_for() {
         assert_eq!(status("/dev/channels/whatsapp:default"), whatsapp, "{more:?}");
         let (_, _, err) = serving.stop("-TERM");
         assert_eq!(
-            err.contains("nothing sent by whatsapp:default reaches anybody"),
+            err.contains("messages of whatsapp:default reach no recipient"),
             warned,
             "{more:?}: {err}"
         );

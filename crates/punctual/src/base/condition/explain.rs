@@ -1,4 +1,4 @@
-//! Why a condition holds or not, for people.
+//! Explains to people why a condition holds or does not hold.
 
 use crate::base::canonical;
 use crate::base::condition::leaf::{Leaf, SearchBudget, Test};
@@ -29,7 +29,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Where it stands in the condition, such as `all[1].not`; nothing for the whole of it.
+    /// The place in the condition, such as `all[1].not`; empty for the whole condition.
     pub at: String,
     /// The path it looks at.
     pub question_id: String,
@@ -175,7 +175,7 @@ const fn verb(op: Operator) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Where something is, to what is wanted.
+/// Formats the place of a value relative to the wanted one.
 fn place(op: Operator, wanted: &Value) -> String {
     let one = || shown(wanted);
     match op {

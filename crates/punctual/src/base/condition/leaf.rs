@@ -1,4 +1,4 @@
-//! One comparison: a path, how, and with what.
+//! One comparison: a path, an operator and a value.
 
 use crate::base::condition::Operator;
 use crate::base::condition::order::{Limit, equal};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// A path, how what is there is compared, and with what.
+/// A path, a comparison, and the value to compare with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaf {
     pub(crate) path: String,
@@ -29,7 +29,7 @@ pub(crate) enum Test {
     Matches(Pattern),
 }
 
-/// How far the searches of one condition look, so that all of them together stay bounded.
+/// The limits of the searches of one condition, so that all of them together stay bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SearchBudget {
     /// The longest string that `contains` looks through, in bytes.
@@ -127,7 +127,7 @@ impl Test {
         }
     }
 
-    /// Whether this is more than it looks through.
+    /// Returns whether this is more than it looks through.
     pub(crate) fn is_beyond(&self, found: &Value, reach: SearchBudget) -> bool {
         match (self, found) {
             (Self::Contains(_), Value::String(found)) => found.len() > reach.search_bytes,
@@ -140,7 +140,7 @@ impl Test {
     }
 }
 
-/// Whether `found` lies on the right side of a bound.
+/// Returns whether `found` lies on the right side of a bound.
 fn keeps(bound: &Bound<Limit>, found: &Value, right: impl Fn(Ordering) -> bool) -> bool {
     match bound {
         Bound::Unbounded => true,

@@ -5,7 +5,7 @@ use serde_json::{Number, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Whether two scalars are equal. Lists and objects never are.
+/// Returns whether two scalars are equal. Lists and objects never are.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::String(a), Value::String(b)) => a == b,

@@ -65,7 +65,7 @@ impl Condition {
     }
 }
 
-/// Goes through a document and counts what has a bound.
+/// Reads a document and counts its bounded parts.
 pub(crate) struct Reader<'p> {
     problems: &'p mut Problems,
     told: usize,

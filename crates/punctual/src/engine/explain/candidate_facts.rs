@@ -1,4 +1,4 @@
-//! What an explanation knows of its candidates: the facts that a real send would have, read once for all.
+//! The facts of the candidates of an explanation: those that a real send would have, read once for all.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 /// The facts of one candidate.
 pub(super) struct CandidateFacts<'k> {
-    /// Why messages of this event would be pointless, if they would be.
+    /// The reason why messages of this event would be pointless, if there is one.
     pub(super) pointless: Option<CancelReason>,
     /// The time zone of the recipient, if the event names it.
     pub(super) zone: Option<String>,
@@ -91,7 +91,7 @@ impl<'k> CandidateFacts<'k> {
         Self { pointless, zone, reader, kind, payload, entity, snapshot, related }
     }
 
-    /// What the text of a message is made from.
+    /// The values for the text of a message.
     pub(super) fn occasion(&self) -> EventValues<'_> {
         EventValues {
             payload: &self.payload,

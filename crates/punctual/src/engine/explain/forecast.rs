@@ -1,9 +1,9 @@
-//! The sends that an entry would have: the rules of the real send, asked about moments to come.
+//! The sends that an entry would have: the rules of the real send, applied to future moments.
 //!
 //! Consent and quiet hours are those of today. A send that goes out moves the next one by the
 //! schedule, exactly as [`EntryState`] does it when the outcome is real.
 //!
-//! Not promised: that a channel takes the message, or that nobody changes their mind before it is due.
+//! Not promised: that a channel accepts the message, or that consent stays the same until it is due.
 
 use crate::base::clock::Timestamp;
 use crate::base::tenant::Tenant;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Times that one send may be delayed by quiet hours before the forecast gives up on it.
 const DELAYS_MAX: usize = 8;
 
-/// What a forecast is about.
+/// The subject of a forecast.
 pub(super) struct Forecast<'a> {
     pub(super) context: &'a DeliveryContext,
     pub(super) recipients: &'a ClaimRecipients,
@@ -41,9 +41,9 @@ pub(super) struct Forecast<'a> {
 pub(super) struct ForecastSend {
     /// 1 is the invitation.
     pub(super) number: u32,
-    /// When it is due by the schedule.
+    /// The due time by the schedule.
     pub(super) planned_at: Timestamp,
-    /// When it goes out, or is skipped.
+    /// The time of the send or the skip.
     pub(super) at: Timestamp,
     /// The channel that is used.
     pub(super) channel: String,
@@ -62,7 +62,7 @@ pub(super) struct ForecastSends {
 }
 
 impl ForecastSends {
-    /// When the entry expires without an answer.
+    /// The time at which the entry expires without an answer.
     pub(super) fn expires_at(&self, grace: Duration) -> Option<Timestamp> {
         self.state.expires_at(grace).map(|at| at.minus(Duration::from_micros(1)))
     }

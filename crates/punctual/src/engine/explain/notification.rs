@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What comes of the notification of an event.
+/// The outcome of the notification of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum NotificationOutcome {
     /// An entry with something to send.
@@ -48,11 +48,11 @@ pub enum NotificationOutcome {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotificationExplanation {
-    /// What comes of it.
+    /// The outcome.
     pub outcome: NotificationOutcome,
-    /// The word for why, as the list of schedules has it.
+    /// The word for the reason, as the list of schedules has it.
     pub reason: Option<String>,
-    /// The sentence for why.
+    /// The sentence for the reason.
     pub because: String,
     /// The entity that the event is about.
     pub entity: Option<Entity>,
@@ -60,13 +60,13 @@ pub struct NotificationExplanation {
     pub duplicate_of: Option<String>,
     /// The status of that entry.
     pub duplicate_status: Option<&'static str>,
-    /// Why that entry is on hold, if it is.
+    /// The reason for the hold of that entry, if it is held.
     pub duplicate_on_hold: Option<String>,
     /// For each recipient and each channel that templates name.
     pub deliveries: Vec<DeliveryExplanation>,
 }
 
-/// What comes of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum DeliveryForecast {
     /// The channel gets the message.
@@ -85,13 +85,13 @@ pub enum DeliveryForecast {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryExplanation {
-    /// What comes of it.
+    /// The outcome.
     pub outcome: DeliveryForecast,
-    /// The word for why it is skipped, as the communication log has it.
+    /// The word for the reason of a skip, as the communication log has it.
     pub reason: Option<String>,
-    /// The sentence for why it is not sent, or not at once.
+    /// The sentence for the reason of a skip or a delay.
     pub because: Option<String>,
-    /// Which of the event's recipients it is for, from 0.
+    /// The index of its recipient among the event's recipients, from 0.
     pub recipient_index: usize,
     /// The name of the recipient.
     pub recipient: Option<String>,
@@ -103,7 +103,7 @@ pub struct DeliveryExplanation {
     pub channel: String,
     /// Whether this process has that channel.
     pub channel_known: bool,
-    /// What lets one message through; `{eventId}` stands for the number of an event that was not published.
+    /// The idempotency key; `{eventId}` stands for the id of an unpublished event.
     pub idempotency_key: Option<String>,
     /// The delivery that has this key already.
     pub duplicate_of: Option<String>,
@@ -111,19 +111,19 @@ pub struct DeliveryExplanation {
     pub duplicate_schedule_id: Option<String>,
     /// The status of that delivery.
     pub duplicate_status: Option<&'static str>,
-    /// Why that entry is on hold, if it is.
+    /// The reason for the hold of that entry, if it is held.
     pub duplicate_on_hold: Option<String>,
-    /// When it is due.
+    /// The due time.
     pub planned_at: Timestamp,
-    /// When it would go out, or be skipped: quiet hours may shift it.
+    /// The time of the send or the skip, which quiet hours may shift.
     pub at: Timestamp,
-    /// The same on the tenant's clocks.
+    /// The same in the tenant's time zone.
     pub local: String,
-    /// The template that words it.
+    /// The chosen template.
     pub template_id: Option<String>,
     /// Its version.
     pub template_version: Option<u32>,
-    /// Every template in use for such events, and why it is chosen or not.
+    /// Every active template for such events, with the reason for or against it.
     pub templates: Vec<TemplateExplanation>,
     /// The locale of the text.
     pub locale: Option<String>,
@@ -155,7 +155,7 @@ pub struct TemplateExplanation {
     pub scope: Option<Entity>,
     /// Whether it is chosen.
     pub chosen: bool,
-    /// Why.
+    /// The reason.
     pub because: &'static str,
 }
 

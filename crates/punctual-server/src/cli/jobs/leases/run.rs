@@ -1,7 +1,7 @@
-//! `punctual lease run NAME -- command`: for scripts that must run once at a time.
+//! `punctual lease run NAME -- command`: for scripts that must run on one machine at a time.
 //!
-//! The command is killed when the lease is lost or may be, before another can have it, and
-//! when this process is asked to stop. What the command has started itself is not killed. It
+//! The command is killed when the lease is lost or may be lost, before another owner can have it, and
+//! when this process is asked to stop. Child processes of the command are not killed. The command
 //! finds its fencing token in `PUNCTUAL_FENCING_TOKEN`.
 
 use super::{LeaseName, held_by, own_name};
@@ -19,16 +19,16 @@ use tokio::process::{Child, Command};
 pub(in crate::cli) struct Run {
     #[command(flatten)]
     one: LeaseName,
-    /// Who holds it, for people who look [default: this machine, and a random word]
+    /// Owner, for people [default: this machine, and a random word]
     #[arg(long)]
     owner: Option<String>,
-    /// How long to wait for the lease when somebody else holds it
+    /// Time to wait for the lease while another owner holds it
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = super::length)]
     wait: Duration,
-    /// The exit code when somebody else holds it
+    /// Exit code if another owner holds the lease
     #[arg(long, value_name = "CODE", default_value_t = 1)]
     held_code: u8,
-    /// The command and its arguments
+    /// Command with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -88,7 +88,7 @@ async fn kill(child: &mut Child) {
     child.kill().await.ok();
 }
 
-/// The command's own code; a command that a signal ended has none.
+/// Returns the command's own exit code; a command that a signal ended has none.
 fn code(ended: std::io::Result<ExitStatus>) -> Outcome<ExitCode> {
     let ended = ended.map_err(|e| CommandFailure::failed(format!("the command was lost sight of: {e}")))?;
     match ended.code() {

@@ -1,4 +1,4 @@
-//! Channels: one line each, without their secrets, and one for where their providers report to.
+//! Channels: one line each, without their secrets, with the address for reports of their providers.
 
 use super::{Finding, Mark};
 use crate::config::channels::{Channels, RealChannel};
@@ -6,10 +6,10 @@ use punctual::base::backoff::Backoff;
 use punctual::base::duration;
 use punctual::delivery::rules::channel::{ChannelPolicy, UnknownOutcomePolicy};
 
-/// What is to be said about channels of a server that the world reaches under `url`.
+/// Checks the channels of a server with the public address `url`.
 pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
     let memory = channels.sandboxed.iter().map(|key| {
-        let said = format!("{key} reaches nobody: provider memory");
+        let said = format!("{key} reaches no recipient: provider memory");
         Finding { mark: Mark::Warn, what: "channel", said }
     });
     let real = channels.real.iter().map(|real| {
@@ -20,14 +20,14 @@ pub(super) fn look(channels: &Channels, url: Option<&str>) -> Vec<Finding> {
     real.chain(memory).chain(heard.map(|real| callback(real, url))).collect()
 }
 
-/// Where a channel's provider is to report to.
+/// Returns the address for the reports of a channel's provider.
 fn callback(real: &RealChannel, url: Option<&str>) -> Finding {
     let (key, path) = (&real.key, format!("/webhooks/{}", real.provider));
     let (mark, said) = match url {
-        Some(url) => (Mark::Ok, format!("{key} hears reports at {url}{path}")),
+        Some(url) => (Mark::Ok, format!("{key} receives reports at {url}{path}")),
         None => {
             let said = "set `url` under [public], so that the provider can be given an address";
-            (Mark::Warn, format!("{key} hears reports at {path} of an address that nobody knows: {said}"))
+            (Mark::Warn, format!("{key} receives reports at {path} of an unknown address: {said}"))
         }
     };
     Finding { mark, what: "callback", said }

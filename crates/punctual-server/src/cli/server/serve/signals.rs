@@ -2,7 +2,7 @@
 
 use crate::cli::failure::{CommandFailure, Outcome};
 
-/// Listens from now on; what it answers ends when a stop is asked for.
+/// Listens from now on; the returned future ends when a stop is requested.
 #[cfg(unix)]
 pub(in crate::cli) fn asked_to_stop() -> Outcome<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +17,7 @@ pub(in crate::cli) fn asked_to_stop() -> Outcome<impl Future<Output = ()>> {
     })
 }
 
-/// Listens from now on; what it answers ends when a stop is asked for.
+/// Listens from now on; the returned future ends when a stop is requested.
 #[cfg(not(unix))]
 pub(in crate::cli) fn asked_to_stop() -> Outcome<impl Future<Output = ()>> {
     Ok(async {

@@ -1,12 +1,12 @@
-//! Lines of JSON, one at a time, none longer than the memory that is meant for it.
+//! Reads lines of JSON, one at a time, each within a limit of memory.
 
 use punctual::base::limits::PAYLOAD_BYTES_MAX;
 use serde_json::Value;
 use std::io::{BufRead, Read};
 
-/// A line that is longer than this fails: a payload has half of it at most.
+/// The limit of a line's length; a longer line fails. A payload has half of it at most.
 pub(super) const LINE_BYTES_MAX: usize = 2 * PAYLOAD_BYTES_MAX;
-/// What some programs write before everything else.
+/// The byte order mark, which some programs write first.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A reader of lines.
@@ -20,13 +20,13 @@ pub(super) struct Lines<R> {
 /// One line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
-    /// Nothing on it.
+    /// An empty line.
     Blank,
     /// JSON, and its length in bytes.
     Item(Value, usize),
     /// The header of a CSV file.
     Csv,
-    /// Something else, and what.
+    /// Any other content, with a description.
     Wrong(String),
 }
 
@@ -35,17 +35,17 @@ impl<R: BufRead> Lines<R> {
         Self { from, text: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// The number of the line that was read last, from 1.
+    /// Returns the number of the last line that was read, from 1.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// How much was read.
+    /// Returns the number of bytes that were read.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The next line; none at the end.
+    /// Returns the next line; none at the end.
     pub(super) fn next_line(&mut self) -> std::io::Result<Option<Line>> {
         self.text.clear();
         // One more for the line's end.
@@ -82,7 +82,7 @@ fn read_line(text: &[u8], first: bool) -> Line {
     }
 }
 
-/// Whether a first line has several names and no JSON in it.
+/// Returns whether a first line has several names and no JSON.
 pub(in crate::cli) fn is_csv_header(text: &[u8]) -> bool {
     let separated = |separator: u8| text.split(|byte| *byte == separator).count() > 1;
     let is_json = text.first().is_some_and(|byte| b"{[".contains(byte));

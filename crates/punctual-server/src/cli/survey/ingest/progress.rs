@@ -1,16 +1,16 @@
-//! How far it is: one line on a terminal, written over and over.
+//! The progress line of a terminal, rewritten in place.
 
 use super::{Tally, pace, rows};
 use punctual::base::clock::{Monotonic, monotonic};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// How often it is written.
+/// The interval between two writes.
 const EVERY: Duration = Duration::from_millis(250);
-/// To the start of the line, and nothing on it.
+/// Moves to the start of the line and clears it.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// A line that tells how far it is; nothing where nobody looks.
+/// A progress line; silent without a terminal.
 pub(super) struct Progress {
     size: Option<u64>,
     began: Monotonic,
@@ -30,7 +30,7 @@ impl Progress {
         self.began.elapsed()
     }
 
-    /// Writes it, if it is time.
+    /// Writes the line, if the interval has passed.
     pub(super) fn show(&mut self, tally: &Tally, bytes: u64) {
         if !self.is_seen || self.last.elapsed() < EVERY {
             return;
@@ -42,7 +42,7 @@ impl Progress {
         let _ = write!(std::io::stderr(), "{CLEAR}{line}");
     }
 
-    /// Takes it away, before something else is written.
+    /// Clears the line, before other output.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_there) {
             let _ = write!(std::io::stderr(), "{CLEAR}");

@@ -86,7 +86,7 @@ fn shown_made(((made, identified), warnings): ((ScheduledTimer, bool), Vec<Probl
     NewTimerView { id: made.id.to_string(), due_at: made.due_at, duplicate, warnings }
 }
 
-/// For each timer a warning if its kind is defined for another topic: it would fire for nobody.
+/// Returns a warning for each timer with a kind that is defined for another topic, where no handler gets it.
 async fn topic_warnings(app: &App, caller: &Caller, timers: &[NewTimer]) -> Answer<Vec<Vec<Problem>>> {
     let kinds = app.engine.event_kinds().of(app.engine.store(), caller.tenant).await?;
     let warning = |timer: &NewTimer| {

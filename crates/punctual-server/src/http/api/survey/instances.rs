@@ -170,7 +170,7 @@ pub async fn cancel(
     show(State(app), caller, Named(id)).await
 }
 
-/// `DELETE /api/survey-instances/{publicId}`: not shown any more; the same event is welcome again.
+/// `DELETE /api/survey-instances/{publicId}`: hidden from lists; the same event may begin a new one.
 ///
 /// # Errors
 /// 404 when there is none.

@@ -47,7 +47,7 @@ pub enum EntryAction {
     Retry,
     /// Nothing more of it is sent.
     Cancel,
-    /// The same, and it is not shown any more: the next event of its key is welcome again.
+    /// The same, and it is hidden from lists: the next event of its key begins a new entry.
     Delete,
 }
 

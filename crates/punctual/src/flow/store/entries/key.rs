@@ -150,7 +150,7 @@ statements! {
     ";
 }
 
-/// Frees the key of an entry, so that the next event of that key is welcome again.
+/// Frees the key of an entry, so that the next event of that key begins a new entry.
 pub(crate) async fn free_key(tx: &mut Tx, tenant: Tenant, key: KeyDigestHalf, entry: EntryId) -> Result<()> {
     tx.execute(FREE, params![tenant.id(), key.0, key.1, entry.0]).await?;
     Ok(())

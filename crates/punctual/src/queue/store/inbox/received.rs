@@ -1,4 +1,4 @@
-//! Lists received messages, and makes dead ones welcome again.
+//! Lists received messages, and requeues dead ones.
 
 use crate::base::error::Result;
 use crate::base::id::InboxId;

@@ -23,8 +23,8 @@ pub struct Explanations {
 }
 
 /// Why a viewer gets no explanation of an event.
-const NOT_FOR_VIEWERS: &str = "an explanation of an event shows whom it reaches and what they are told, \
-    which a viewer may not see; use a key with the role support, or give `items`";
+const NOT_FOR_VIEWERS: &str = "an explanation of an event shows recipients and texts, which a viewer may \
+    not see: use a key with the role support, or give `items`";
 
 /// `POST /api/triggers/explain`: writes nothing. The body is that of an ingest, or `{event}` with an event as
 /// `POST /api/events` takes it, or `{eventId}` with the id of one that was published. To viewers, the payload
