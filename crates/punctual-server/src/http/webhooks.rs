@@ -21,7 +21,7 @@ use metrics::counter;
 use punctual::delivery::rules::receipt::Receipt;
 use punctual::delivery::store::receipts::ReceiptBatch;
 use punctual_providers::receipt::CALLBACK_BYTES_MAX;
-use punctual_providers::{Callback, CallbackError, CallbackOutcome as EngineCallbackOutcome, Receipts};
+use punctual_providers::{Callback, CallbackError, CallbackOutcome, Receipts};
 
 /// The channels with callbacks, and the address of those.
 #[derive(Debug, Default)]
@@ -54,10 +54,10 @@ pub async fn hear(
         Err(often) => return often.into_response(),
     };
     match read_callback(&app.settings.webhooks, &caller.provider, request).await {
-        Ok(CallbackOutcome::Greeting(body, content_type)) => {
+        Ok(VerifiedCallback::Greeting(body, content_type)) => {
             ([(header::CONTENT_TYPE, content_type)], body).into_response()
         }
-        Ok(CallbackOutcome::Receipts(channels, receipts)) => {
+        Ok(VerifiedCallback::Receipts(channels, receipts)) => {
             record(&app, ReceiptBatch { provider: caller.provider, channels, receipts }).await
         }
         Err(failure) => refuse(&app, &caller, failure),
@@ -68,7 +68,7 @@ async fn read_callback(
     webhooks: &Webhooks,
     provider: &str,
     request: Request,
-) -> Result<CallbackOutcome, ApiFailure> {
+) -> Result<VerifiedCallback, ApiFailure> {
     let (head, body) = request.into_parts();
     let channel = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes())
         .find_map(|(name, value)| (name == "channel").then(|| value.into_owned()));
@@ -105,7 +105,7 @@ fn refuse(app: &App, caller: &WebhookCaller, failure: ApiFailure) -> Response {
 }
 
 /// The outcome of a callback that was verified.
-enum CallbackOutcome {
+enum VerifiedCallback {
     /// Receipts, and the channels that they are for.
     Receipts(Vec<String>, Vec<Receipt>),
     /// The answer to a greeting, with its content type.
@@ -113,14 +113,14 @@ enum CallbackOutcome {
 }
 
 /// Verifies a callback with the secrets of each channel, and reads it for all channels whose secret fits.
-fn verify(candidates: &[&CallbackChannel], callback: &Callback<'_>) -> Result<CallbackOutcome, ApiFailure> {
+fn verify(candidates: &[&CallbackChannel], callback: &Callback<'_>) -> Result<VerifiedCallback, ApiFailure> {
     let (mut channels, mut receipts, mut worst) = (Vec::new(), Vec::new(), None);
     for candidate in candidates {
         match candidate.receipts.hear(callback) {
-            Ok(EngineCallbackOutcome::Answer { body, content_type }) => {
-                return Ok(CallbackOutcome::Greeting(body, content_type));
+            Ok(CallbackOutcome::Answer { body, content_type }) => {
+                return Ok(VerifiedCallback::Greeting(body, content_type));
             }
-            Ok(EngineCallbackOutcome::Receipts(heard)) => {
+            Ok(CallbackOutcome::Receipts(heard)) => {
                 channels.push(candidate.channel.clone());
                 receipts = heard;
             }
@@ -129,7 +129,7 @@ fn verify(candidates: &[&CallbackChannel], callback: &Callback<'_>) -> Result<Ca
     }
     match worst {
         Some(refused) if channels.is_empty() => Err(failure(refused)),
-        _ => Ok(CallbackOutcome::Receipts(channels, receipts)),
+        _ => Ok(VerifiedCallback::Receipts(channels, receipts)),
     }
 }
 

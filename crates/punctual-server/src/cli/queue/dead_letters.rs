@@ -6,7 +6,7 @@ use crate::cli::table::{Table, one_line};
 use crate::cli::{GlobalOptions, confirm, format, print_json, print_line, unchanged};
 use punctual::base::limits::LIST_ITEMS_MAX;
 use punctual::queue::store::dead_letters::{
-    DeadLetter, DeadLetterAttempt, DeadLetterFilter as EngineDeadLetterFilter, DeadLetterOutcome,
+    DeadLetter, DeadLetterAttempt, DeadLetterFilter, DeadLetterOutcome,
 };
 use punctual::{DeadLetterId, Store, Tenant, Timestamp};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(in crate::cli) enum DeadLetters {
     /// List dead letters, the oldest first
     List {
         #[command(flatten)]
-        those: DeadLetterFilter,
+        those: DeadLetterOptions,
         /// Maximum number of dead letters
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         limit: u16,
@@ -40,7 +40,7 @@ pub(in crate::cli) enum DeadLetters {
 
 /// The filter of dead letters.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct DeadLetterFilter {
+pub(in crate::cli) struct DeadLetterOptions {
     /// Only dead letters of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -58,7 +58,7 @@ pub(in crate::cli) struct DeadLetterFilter {
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct DeadLetterChange {
     #[command(flatten)]
-    those: DeadLetterFilter,
+    those: DeadLetterOptions,
     /// Select all of the tenant; required without a topic and ids
     #[arg(long)]
     all: bool,
@@ -88,9 +88,9 @@ impl DeadLetters {
     }
 }
 
-impl DeadLetterFilter {
-    fn which(&self) -> EngineDeadLetterFilter {
-        EngineDeadLetterFilter {
+impl DeadLetterOptions {
+    fn which(&self) -> DeadLetterFilter {
+        DeadLetterFilter {
             ids: self.ids.as_ref().map(|ids| ids.iter().copied().map(DeadLetterId).collect()),
             topic: self.topic.clone(),
             subscription: self.subscription.clone(),
@@ -116,8 +116,7 @@ impl DeadLetterChange {
         }
         let mut done = Vec::new();
         for part in found.chunks(LIST_ITEMS_MAX) {
-            let which =
-                EngineDeadLetterFilter { ids: Some(part.to_vec()), ..EngineDeadLetterFilter::default() };
+            let which = DeadLetterFilter { ids: Some(part.to_vec()), ..DeadLetterFilter::default() };
             done.extend(action.carry_out(store, tenant, which, false).await?.ids);
         }
         // Nobody needs to hear it: workers look by themselves, only later.
@@ -157,7 +156,7 @@ impl Action {
         self,
         store: &Store,
         tenant: Tenant,
-        which: EngineDeadLetterFilter,
+        which: DeadLetterFilter,
         dry_run: bool,
     ) -> Outcome<DeadLetterOutcome> {
         Ok(match self {
@@ -193,7 +192,7 @@ fn say(as_json: bool, action: Action, ids: &[DeadLetterId], dry_run: bool, sente
     }
 }
 
-async fn list(store: &Store, those: DeadLetterFilter, limit: usize, as_json: bool) -> Outcome {
+async fn list(store: &Store, those: DeadLetterOptions, limit: usize, as_json: bool) -> Outcome {
     let tenant = those.of.find(store).await?;
     let letters = store.dead_letters(tenant, those.which(), limit).await?;
     if as_json {
@@ -231,8 +230,7 @@ fn queue(letter: &DeadLetter) -> String {
 
 async fn show(store: &Store, id: i64, of: &TenantOption, as_json: bool) -> Outcome {
     let tenant = of.find(store).await?;
-    let which =
-        EngineDeadLetterFilter { ids: Some(vec![DeadLetterId(id)]), ..EngineDeadLetterFilter::default() };
+    let which = DeadLetterFilter { ids: Some(vec![DeadLetterId(id)]), ..DeadLetterFilter::default() };
     let found = store.dead_letters(tenant, which, 1).await?;
     let letter =
         found.first().ok_or_else(|| CommandFailure::failed(format!("there is no dead letter {id}")))?;

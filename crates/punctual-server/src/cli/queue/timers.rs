@@ -9,7 +9,7 @@ use punctual::base::duration;
 use punctual::engine::{TimerChangeOutcome, TimerMove};
 use punctual::queue::rules::timer::TimerStatus;
 use punctual::queue::store::timers::{Timer, TimerFilter};
-use punctual::{DueTime as EngineDueTime, Engine, MessageId, NewTimer, Tenant, Timestamp};
+use punctual::{DueTime, Engine, MessageId, NewTimer, Tenant, Timestamp};
 use serde_json::{Value, json};
 
 /// The subcommands of `timer`.
@@ -42,7 +42,7 @@ pub(in crate::cli) enum Timers {
         #[command(flatten)]
         bulk: TimerChange,
         #[command(flatten)]
-        at: DueTime,
+        at: DueOptions,
         /// Spread the timers evenly over this window, such as 10m
         #[arg(long, value_name = "DURATION")]
         spread: Option<String>,
@@ -62,7 +62,7 @@ pub(in crate::cli) struct Schedule {
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
     #[command(flatten)]
-    at: DueTime,
+    at: DueOptions,
     /// Key; messages of one key are handled in order, one at a time
     #[arg(long)]
     key: Option<String>,
@@ -76,7 +76,7 @@ pub(in crate::cli) struct Schedule {
 /// A due time, in one of two forms.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct DueTime {
+pub(in crate::cli) struct DueOptions {
     /// Due time, such as 2026-05-14T05:13:00Z
     #[arg(long, value_name = "TIME")]
     due_at: Option<String>,
@@ -151,14 +151,14 @@ fn read_duration(flag: &str, text: &str) -> Outcome<std::time::Duration> {
     duration::parse(text).map_err(|e| CommandFailure::usage(format!("{flag}: {e}")))
 }
 
-impl DueTime {
-    fn read(&self) -> Outcome<EngineDueTime> {
+impl DueOptions {
+    fn read(&self) -> Outcome<DueTime> {
         match (&self.due_at, &self.delay) {
             (Some(at), _) => {
                 let at = Timestamp::parse(at).map_err(|e| CommandFailure::usage(format!("--due-at: {e}")))?;
-                Ok(EngineDueTime::At(at))
+                Ok(DueTime::At(at))
             }
-            (None, Some(delay)) => read_duration("--delay", delay).map(EngineDueTime::In),
+            (None, Some(delay)) => read_duration("--delay", delay).map(DueTime::In),
             (None, None) => Err(CommandFailure::usage("say when: --due-at or --delay")),
         }
     }

@@ -8,7 +8,7 @@ use crate::http::openapi::values::DateTime;
 use crate::http::openapi::words::ManualClock;
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::TickCounts as EngineTickCounts;
+use punctual::engine::TickCounts;
 use punctual::{ClockMode, Problems, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,16 +31,16 @@ pub struct Now {
 /// What a tick did.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Ticked")]
-pub struct TickCounts {
+pub struct TickReport {
     sent: usize,
     failed: usize,
     expired: usize,
     dispatched: usize,
 }
 
-impl From<EngineTickCounts> for TickCounts {
-    fn from(ticked: EngineTickCounts) -> Self {
-        let EngineTickCounts { sent, failed, expired, dispatched } = ticked;
+impl From<TickCounts> for TickReport {
+    fn from(ticked: TickCounts) -> Self {
+        let TickCounts { sent, failed, expired, dispatched } = ticked;
         Self { sent, failed, expired, dispatched }
     }
 }
@@ -92,7 +92,7 @@ pub async fn advance(app: &App, by: Duration) -> Answer<()> {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn step(app: &App) -> Answer<EngineTickCounts> {
+pub async fn step(app: &App) -> Answer<TickCounts> {
     manual(app)?;
     let ticked = app.engine.tick(usize::try_from(BATCH_SIZE_MAX).unwrap_or(usize::MAX)).await?;
     app.engine.wake();
@@ -104,7 +104,7 @@ pub async fn step(app: &App) -> Answer<EngineTickCounts> {
 ///
 /// # Errors
 /// 422 for a wrong batch size.
-pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickCounts>> {
+pub async fn tick(State(app): State<App>, input: Input) -> Answer<Json<TickReport>> {
     let body = input.object_or_nothing()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);

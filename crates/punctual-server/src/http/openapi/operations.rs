@@ -389,7 +389,7 @@ pub const OPERATIONS: &[Operation] = &[
         json::<outbox::Replayed>(200))
         .takes::<OutboxSelection>(),
 
-    op("POST /api/scheduler/tick", "Do everything that is due now", json::<clock::TickCounts>(200))
+    op("POST /api/scheduler/tick", "Do everything that is due now", json::<clock::TickReport>(200))
         .may_take::<Tick>(),
     op("GET /dev/clock", "The manual clock", json::<clock::Now>(200)),
     op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", json::<clock::Now>(200))

@@ -1,7 +1,7 @@
 //! The words of enumerations, taken from the types that read and write them wherever the engine lists them.
 
 use punctual::access::store::keys;
-use punctual::delivery::rules::consent::SuppressionReason as EngineSuppressionReason;
+use punctual::delivery::rules::consent;
 use punctual::delivery::rules::receipt;
 use punctual::delivery::rules::template::values::MissingValuePolicy;
 use punctual::flow::rules::entry;
@@ -71,7 +71,7 @@ words! {
     /// What happens while an earlier run is going: run beside it, not at all, or afterwards.
     component Overlap = job::OverlapPolicy::ALL.map(job::OverlapPolicy::word);
     /// Why an address is suppressed.
-    inline SuppressionReason = EngineSuppressionReason::ALL.map(|(_, word)| word);
+    inline SuppressionReason = consent::SuppressionReason::ALL.map(|(_, word)| word);
     /// The kind of an entry.
     inline EntryKind = ["notification", "survey"];
     /// What a provider reported.

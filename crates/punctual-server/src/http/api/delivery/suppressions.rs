@@ -5,7 +5,7 @@ use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::input::Input;
 use crate::http::openapi::values::DateTime;
-use crate::http::openapi::words::SuppressionReason;
+use crate::http::openapi::words;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
@@ -13,9 +13,7 @@ use axum::http::StatusCode;
 use punctual::base::document::DocumentObject;
 use punctual::base::name::check_name;
 use punctual::delivery::rules::consent::address;
-use punctual::delivery::rules::consent::{
-    ALL_CHANNELS, ConsentScope, SuppressionReason as EngineSuppressionReason, channel_kind,
-};
+use punctual::delivery::rules::consent::{ALL_CHANNELS, ConsentScope, SuppressionReason, channel_kind};
 use punctual::delivery::store::consent::{LiftOutcome, NewSuppression, Suppression, SuppressionFilter};
 use punctual::{Problems, SuppressionId, Timestamp};
 use schemars::JsonSchema;
@@ -33,7 +31,7 @@ pub struct SuppressionView {
     /// A kind of channel, or `all`.
     channel: String,
     kind: Option<String>,
-    #[schemars(with = "SuppressionReason")]
+    #[schemars(with = "words::SuppressionReason")]
     reason: &'static str,
     #[schemars(with = "DateTime")]
     since: Timestamp,
@@ -139,7 +137,7 @@ fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
         told_at: None,
         address: String::new(),
         scope: ConsentScope::default(),
-        reason: EngineSuppressionReason::Manual,
+        reason: SuppressionReason::Manual,
         by: caller.name.clone(),
     };
     if let Some(part) = part {
@@ -150,17 +148,17 @@ fn read(input: &Input, caller: &Caller) -> Answer<NewSuppression> {
         new.scope = ConsentScope::of(&part, &mut problems);
         if let Some(word) = part.get("reason") {
             let word = word.as_str().unwrap_or_default();
-            new.reason = reason(word, "reason", &mut problems).unwrap_or(EngineSuppressionReason::Manual);
+            new.reason = reason(word, "reason", &mut problems).unwrap_or(SuppressionReason::Manual);
         }
     }
     problems.into_result()?;
     Ok(new)
 }
 
-fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<EngineSuppressionReason> {
-    let found = EngineSuppressionReason::from_word(word);
+fn reason(word: &str, path: &str, problems: &mut Problems) -> Option<SuppressionReason> {
+    let found = SuppressionReason::from_word(word);
     if found.is_none() {
-        let words = EngineSuppressionReason::ALL.map(|(_, word)| word).join(", ");
+        let words = SuppressionReason::ALL.map(|(_, word)| word).join(", ");
         problems.push(path, format!("must be one of {words}"));
     }
     found

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::requests::NewEntityState;
+use crate::http::api::requests;
 use crate::http::error::{Answer, ApiFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::openapi::values::DateTime;
@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use punctual::flow::rules::entity::{EntitySnapshot, NewEntityState as EngineNewEntityState, check_entity};
+use punctual::flow::rules::entity::{EntitySnapshot, NewEntityState, check_entity};
 use punctual::flow::store::entities::{EntityOutcome, StoredEntity};
 use punctual::{Entity, Error, Problems, Timestamp};
 use schemars::JsonSchema;
@@ -90,11 +90,11 @@ pub async fn put(
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only_of::<NewEntityState>();
+    read.only_of::<requests::NewEntityState>();
     read.need("state");
     let (state, version) = read_state(&mut read);
     problems.into_result()?;
-    let new = EngineNewEntityState { entity: name.0, state: state.unwrap_or_default(), version };
+    let new = NewEntityState { entity: name.0, state: state.unwrap_or_default(), version };
     let outcome = app.engine.store().put_entity(caller.tenant, new).await?;
     let applied = matches!(outcome, EntityOutcome::Kept(_));
     Ok(Json(shown(&caller, outcome.into_entity(), Some(applied))))

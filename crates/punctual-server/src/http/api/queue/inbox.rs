@@ -3,23 +3,23 @@
 use super::work::lease;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::api::requests::{InboxDelivery, InboxMark, InboxSelectionFilter};
+use crate::http::api::requests::{self, InboxMark, InboxSelectionFilter};
 use crate::http::api::selection::{BulkSelection, MovedItems};
 use crate::http::error::{Answer, ApiFailure};
 use crate::http::input::{Fields, Input};
 use crate::http::openapi::values::DateTime;
-use crate::http::openapi::words::{InboxDecision, InboxOutcome, InboxStatus};
+use crate::http::openapi::words::{self, InboxDecision, InboxOutcome};
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use punctual::base::limits;
 use punctual::base::name::check_name;
-use punctual::queue::rules::inbox::InboxStatus as EngineInboxStatus;
+use punctual::queue::rules::inbox::InboxStatus;
 use punctual::queue::store::inbox::{
     InboxBeginOutcome, InboxFilter, InboxMessage, InboxTicket, ProcessingOutcome,
 };
 use punctual::queue::store::settle::SettleOutcome;
-use punctual::{InboxDelivery as EngineInboxDelivery, InboxId, Problems, Timestamp, Token};
+use punctual::{InboxDelivery, InboxId, Problems, Timestamp, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub struct InboxMessageView {
     source: String,
     message_id: String,
     hash: Option<String>,
-    #[schemars(with = "InboxStatus")]
+    #[schemars(with = "words::InboxStatus")]
     status: &'static str,
     attempts: u32,
     #[schemars(with = "DateTime")]
@@ -86,12 +86,12 @@ pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answ
     }))
 }
 
-fn read_delivery(input: &Input) -> Answer<EngineInboxDelivery> {
+fn read_delivery(input: &Input) -> Answer<InboxDelivery> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only_of::<InboxDelivery>();
-    let delivery = EngineInboxDelivery {
+    read.only_of::<requests::InboxDelivery>();
+    let delivery = InboxDelivery {
         source: read.need_name("source"),
         message_id: read.need_name("messageId"),
         hash: read.text("hash"),
@@ -186,7 +186,7 @@ pub async fn list(
         check_name(source, "source", &mut problems);
     }
     let status = page.filter("status").and_then(|word| {
-        let status = EngineInboxStatus::parse(word);
+        let status = InboxStatus::parse(word);
         if status.is_none() {
             problems.push("status", "must be Processing, Processed, Failed or Dead");
         }
@@ -235,12 +235,12 @@ fn read_which(input: &Input) -> Answer<(InboxFilter, bool)> {
     Ok((which, selection.dry_run))
 }
 
-const fn word(status: EngineInboxStatus) -> &'static str {
+const fn word(status: InboxStatus) -> &'static str {
     match status {
-        EngineInboxStatus::Processing => "Processing",
-        EngineInboxStatus::Processed => "Processed",
-        EngineInboxStatus::Failed => "Failed",
-        EngineInboxStatus::Dead => "Dead",
+        InboxStatus::Processing => "Processing",
+        InboxStatus::Processed => "Processed",
+        InboxStatus::Failed => "Failed",
+        InboxStatus::Dead => "Dead",
     }
 }
 

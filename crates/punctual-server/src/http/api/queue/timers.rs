@@ -12,14 +12,14 @@ use crate::http::error::Answer;
 use crate::http::idempotency::RequestToken;
 use crate::http::input::{Fields, Input};
 use crate::http::openapi::values::{DateTime, EntityName, ProblemAt};
-use crate::http::openapi::words::{TimerProgress, TimerStatus};
+use crate::http::openapi::words;
 use crate::http::pagination::{List, Page};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use punctual::base::duration;
 use punctual::engine::TimerChangeOutcome;
-use punctual::queue::rules::timer::{TimerProgress as EngineTimerProgress, TimerStatus as EngineTimerStatus};
+use punctual::queue::rules::timer::{TimerProgress, TimerStatus};
 use punctual::queue::store::timers::{Timer, TimerCursor, TimerFilter};
 use punctual::{Entity, Error, MessageId, NewTimer, Problem, Problems, ScheduledTimer, Timestamp};
 use schemars::JsonSchema;
@@ -123,7 +123,7 @@ pub async fn list(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     Ok(Json(page.list_up_to(timers, next)))
 }
 
-fn read_query(page: &Page, problems: &mut Problems) -> (TimerFilter, Option<EngineTimerStatus>) {
+fn read_query(page: &Page, problems: &mut Problems) -> (TimerFilter, Option<TimerStatus>) {
     let text = |name: &str| page.filter(name).map(str::to_owned);
     let mut time = |name: &str| {
         let read = page.filter(name).map(Timestamp::parse)?;
@@ -138,7 +138,7 @@ fn read_query(page: &Page, problems: &mut Problems) -> (TimerFilter, Option<Engi
         due_before: time("dueBefore"),
     };
     which.check("", problems);
-    let status = page.filter("status").map(EngineTimerStatus::parse);
+    let status = page.filter("status").map(TimerStatus::parse);
     if status == Some(None) {
         problems.push("status", "must be Waiting, Fired or Cancelled");
     }
@@ -299,11 +299,11 @@ pub struct TimerView {
     #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
     correlation_id: Option<String>,
-    #[schemars(with = "TimerStatus")]
-    status: EngineTimerStatus,
+    #[schemars(with = "words::TimerStatus")]
+    status: TimerStatus,
     /// How far its message has come, once it has fired. While Queued it can still be cancelled.
-    #[schemars(with = "Option<TimerProgress>")]
-    progress: Option<EngineTimerProgress>,
+    #[schemars(with = "Option<words::TimerProgress>")]
+    progress: Option<TimerProgress>,
     #[schemars(with = "DateTime")]
     due_at: Timestamp,
     /// As it was scheduled.

@@ -17,7 +17,7 @@ use punctual::base::limits;
 use punctual::engine::{ClaimOptions, ItemSettlement};
 use punctual::queue::rules::attempt::Retry;
 use punctual::queue::rules::message::check_output;
-use punctual::queue::store::claims::{ClaimedBatch, ClaimedItem as EngineClaimedItem};
+use punctual::queue::store::claims::{ClaimedBatch, ClaimedItem};
 use punctual::queue::store::queues::Lane;
 use punctual::queue::store::settle::{SettleAction, SettleOutcome};
 use punctual::{Entity, MessageId, Problems, Timestamp, Token};
@@ -33,7 +33,8 @@ const WAIT_SECONDS_MAX: u64 = 60;
 /// A claimed item.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimedItem {
+#[schemars(rename = "ClaimedItem")]
+pub struct ClaimedItemView {
     id: String,
     token: String,
     attempt: u32,
@@ -61,7 +62,7 @@ pub struct ClaimedItem {
 pub struct ClaimedItems {
     /// Due items, in order; fewer than the limit when their payloads and headers would be more than 16 MiB.
     /// The others wait for the next claim.
-    items: Vec<ClaimedItem>,
+    items: Vec<ClaimedItemView>,
 }
 
 /// What a settlement did.
@@ -162,8 +163,8 @@ async fn claim_waiting(
     }
 }
 
-fn claimed(c: EngineClaimedItem, lease_until: Option<Timestamp>) -> ClaimedItem {
-    ClaimedItem {
+fn claimed(c: ClaimedItem, lease_until: Option<Timestamp>) -> ClaimedItemView {
+    ClaimedItemView {
         id: c.message.id.to_string(),
         token: c.token.to_string(),
         attempt: c.item.attempt(),

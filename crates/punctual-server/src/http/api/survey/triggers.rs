@@ -10,10 +10,10 @@ use crate::http::api::requests;
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input, not_json};
 use crate::http::openapi::values::ProblemAt;
-use crate::http::openapi::words::IngestOutcome;
+use crate::http::openapi::words;
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{IngestOutcome as EngineIngestOutcome, IngestReport, IngestRequest, IngestedInstance};
+use punctual::engine::{IngestOutcome, IngestReport, IngestRequest, IngestedInstance};
 use punctual::{Problem, Problems};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct Answered {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "IngestedItem")]
 pub struct Item {
-    #[schemars(with = "IngestOutcome")]
+    #[schemars(with = "words::IngestOutcome")]
     outcome: &'static str,
     instances: Vec<IngestedEntryView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub struct IngestedEntryView {
     survey_id: i64,
     trigger_id: String,
     public_id: String,
-    #[schemars(with = "IngestOutcome")]
+    #[schemars(with = "words::IngestOutcome")]
     outcome: &'static str,
 }
 
@@ -90,13 +90,13 @@ fn read_ingest(input: &Input) -> Answer<IngestRequest> {
 
 /// The answer to an ingest.
 fn answered(done: Vec<IngestReport>) -> Answered {
-    let count = |outcome: EngineIngestOutcome| done.iter().filter(|item| item.outcome == outcome).count();
+    let count = |outcome: IngestOutcome| done.iter().filter(|item| item.outcome == outcome).count();
     Answered {
-        created: count(EngineIngestOutcome::Created),
-        skipped: count(EngineIngestOutcome::Skipped),
-        stopped: count(EngineIngestOutcome::Stopped),
-        failed: count(EngineIngestOutcome::Failed),
-        unmatched: count(EngineIngestOutcome::NoMatch),
+        created: count(IngestOutcome::Created),
+        skipped: count(IngestOutcome::Skipped),
+        stopped: count(IngestOutcome::Stopped),
+        failed: count(IngestOutcome::Failed),
+        unmatched: count(IngestOutcome::NoMatch),
         items: done.into_iter().map(shown).collect(),
         warnings: Vec::new(),
     }
@@ -116,12 +116,12 @@ fn shown(item: IngestReport) -> Item {
     }
 }
 
-pub(super) const fn word(outcome: EngineIngestOutcome) -> &'static str {
+pub(super) const fn word(outcome: IngestOutcome) -> &'static str {
     match outcome {
-        EngineIngestOutcome::Created => "Created",
-        EngineIngestOutcome::Skipped => "Skipped",
-        EngineIngestOutcome::Stopped => "Stopped",
-        EngineIngestOutcome::NoMatch => "NoMatch",
-        EngineIngestOutcome::Failed => "Failed",
+        IngestOutcome::Created => "Created",
+        IngestOutcome::Skipped => "Skipped",
+        IngestOutcome::Stopped => "Stopped",
+        IngestOutcome::NoMatch => "NoMatch",
+        IngestOutcome::Failed => "Failed",
     }
 }

@@ -1,12 +1,12 @@
 //! What comes in about timers.
 
 use crate::http::api::queue::events::{Draft, Reading, draft, one_or_many, plain};
-use crate::http::api::requests::{TimerFilter, TimersCancel, TimersMove};
+use crate::http::api::requests::{self, TimersCancel, TimersMove};
 use crate::http::error::Answer;
 use crate::http::input::{Fields, Input};
 use punctual::engine::TimerMove;
 use punctual::queue::rules::timer::{KIND, check_when};
-use punctual::queue::store::timers::TimerFilter as EngineTimerFilter;
+use punctual::queue::store::timers::TimerFilter;
 use punctual::{DueTime, MessageId, NewTimer, Problems};
 use serde_json::{Map, Value};
 
@@ -70,7 +70,7 @@ pub fn read_when(read: &mut Fields<'_, '_>) -> Option<DueTime> {
 #[derive(Debug)]
 pub struct ClaimRequest {
     /// Which.
-    pub which: EngineTimerFilter,
+    pub which: TimerFilter,
     /// Whether they were named one by one.
     pub by_id: bool,
     /// Where to, if they are to be moved.
@@ -100,7 +100,7 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     if read.value("ids").is_some() == read.value("filter").is_some() {
         read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
     }
-    let which = EngineTimerFilter {
+    let which = TimerFilter {
         ids: ids.map(|ids| read_ids(ids, &mut problems)),
         ..filter.map(|filter| read_filter(filter, &mut problems)).unwrap_or_default()
     };
@@ -109,10 +109,10 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     Ok(ClaimRequest { by_id: which.ids.is_some(), which, to, dry_run })
 }
 
-fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> EngineTimerFilter {
+fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> TimerFilter {
     let mut read = Fields::new(filter, "filter", problems);
-    read.only_of::<TimerFilter>();
-    EngineTimerFilter {
+    read.only_of::<requests::TimerFilter>();
+    TimerFilter {
         ids: None,
         topic: read.text("topic"),
         key: read.id_text("key"),
