@@ -147,4 +147,4 @@ async fn plt_7_an_interval_outside_its_limits_is_refused(live: &Live) {
 }
 
 const TERMINATE_LISTENERS: &str = "select pg_terminate_backend(pid) from pg_stat_activity \
-    where datname = current_database() and query = 'listen punctual'";
+    where datname = current_database() and btrim(query, E' \\n') = 'listen punctual'";
