@@ -1,6 +1,6 @@
 //! Provider files: an HTTP provider as data.
 //!
-//! A file says what settings a channel needs, which request sends a letter, where the answer has the
+//! A file says what settings a channel needs, which request sends a message, where the answer has the
 //! message's id, which answers mean what, and how callbacks are verified and read. It is TOML, read to
 //! its end, and every problem is told by its path. A file that was read makes only requests that can
 //! be made: names it uses exist, methods and headers are well formed. Not promised: that the provider

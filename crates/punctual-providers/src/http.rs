@@ -1,4 +1,4 @@
-//! The channel over a provider's file: one request for each letter.
+//! The channel over a provider's file: one request for each message.
 //!
 //! Promised: an address that cannot be is refused before any call. The whole call, from the first
 //! connect to the last byte of the answer, takes no longer than the file allows. Redirects are not

@@ -2,7 +2,7 @@
 //!
 //! Texts are the engine's templates. Each name must be one of [`NAMES`], `setting.` and a setting of
 //! the file, or `payload.` and any path; a file that names something else is refused when it is read.
-//! What a letter does not have is empty.
+//! What a message does not have is empty.
 
 use crate::path;
 use crate::settings::{Setting, Settings};
@@ -15,7 +15,7 @@ use punctual::{Problems, RenderedMessage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// What a letter gives, beside `setting.*` and `payload.*`.
+/// What a message gives, beside `setting.*` and `payload.*`.
 pub(crate) const NAMES: [&str; 21] = [
     "to",
     "toDigits",
@@ -59,13 +59,13 @@ impl Names<'_> {
             let settings = self.settings.iter().map(|setting| format!("setting.{setting}"));
             let all: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).chain(settings).collect();
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
-            let said = format!("`{}` is nothing that a letter has{}", quote(name), hint(name, &all));
+            let said = format!("`{}` is not a value of a message{}", quote(name), hint(name, &all));
             problems.push(path, said);
         }
     }
 }
 
-/// What is known of one letter.
+/// What is known of one message.
 pub(crate) struct KnownValues<'a> {
     own: Value,
     payload: &'a Value,
@@ -74,7 +74,7 @@ pub(crate) struct KnownValues<'a> {
 }
 
 impl<'a> KnownValues<'a> {
-    /// What a letter and a channel's settings give. `address` has the names that begin with `to`.
+    /// What a message and a channel's settings give. `address` has the names that begin with `to`.
     pub(crate) fn new(letter: &'a RenderedMessage, settings: &Settings, address: Map<String, Value>) -> Self {
         let language = letter.locale.split(['-', '_']).next().unwrap_or_default();
         let own = json!({
@@ -142,7 +142,7 @@ impl<'a> KnownValues<'a> {
     }
 }
 
-/// The provider's own template; one without a language is meant in the letter's.
+/// The provider's own template; one without a language is meant in the message's.
 fn template(letter: &RenderedMessage) -> Value {
     let mut template = letter.provider_template.as_deref().cloned().unwrap_or_default();
     if let Some(fields) = template.as_object_mut() {

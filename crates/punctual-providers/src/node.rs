@@ -1,4 +1,4 @@
-//! Bodies of requests: a tree of values as a file writes it, filled in for each letter.
+//! Bodies of requests: a tree of values as a file writes it, filled in for each message.
 //!
 //! Values are put into a tree, never into a text, so nothing in them can end a string or begin a
 //! field. A field whose name ends in `?` is left out when it would be empty. Some forms are special:
@@ -39,7 +39,7 @@ pub(crate) struct Object {
     merged: Option<Source>,
 }
 
-/// A list or an object that a letter has.
+/// A list or an object that a message has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     name: String,
@@ -62,7 +62,7 @@ impl Node {
         Reader { names, depth: 0 }.node(value, path, problems)
     }
 
-    /// The value for a letter; nothing when it would be empty.
+    /// The value for a message; nothing when it would be empty.
     pub(crate) fn fill(&self, known: &mut KnownValues<'_>) -> Option<Value> {
         match self {
             Self::Fixed(value) => Some(value.clone()),

@@ -31,7 +31,7 @@ pub struct Callback<'a> {
     pub method: &'a str,
     /// The whole address as the provider called it, with its query: some sign it.
     pub url: &'a str,
-    /// Headers by name, in any case of letters.
+    /// Headers by name, in any case of messages.
     pub headers: &'a [(&'a str, &'a str)],
     /// The body, byte for byte.
     pub body: &'a [u8],

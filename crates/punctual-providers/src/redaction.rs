@@ -63,7 +63,7 @@ impl Redaction {
     }
 }
 
-/// Replaces an address, however it is written, in any case of its letters.
+/// Replaces an address, however it is written, in any case of its messages.
 #[cfg(any(feature = "http", feature = "smtp"))]
 pub(crate) fn replace_address(text: &str, address: &str, with: &str) -> String {
     replace(text, address.as_bytes(), with, true)

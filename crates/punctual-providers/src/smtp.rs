@@ -2,7 +2,7 @@
 //!
 //! Promised: no send takes longer than its `timeout`, whatever the relay does. The Message-ID is made
 //! of the idempotency key, so it is the same for every try and a relay or mailbox can tell. Nothing in
-//! a letter can begin a header of its own. With `starttls = "required"`, the default, nothing is sent
+//! a message can begin a header of its own. With `starttls = "required"`, the default, nothing is sent
 //! over a connection that is not encrypted.
 //!
 //! | what happened | is |

@@ -1,5 +1,4 @@
-//! What every request sees. The only place where the parts are put together is
-//! `cli::serve`.
+//! The state of every request. Only `cli::server::serve` assembles it.
 
 use crate::http::api::queue::waiting::WaitingClaims;
 use crate::http::public::visitor::PublicAccess;

@@ -13,7 +13,7 @@ mod shown;
 
 pub use file::{CONNECTION_KEYS, ConnectionsFile, File, KEYS, PUBLIC_KEYS, PublicFile};
 pub use root_key::{ROOT_KEY_CHARS_MIN, decide as root_key};
-pub use shown::{ShownSetting, Sources, show};
+pub use shown::{SettingView, Sources, show};
 
 use crate::app::{Exposure, Role};
 use crate::cli::failure::{CommandFailure, Outcome};

@@ -25,7 +25,8 @@ pub fn build(connect_timeout: Duration) -> Result<Client, Box<dyn Error + Send +
         .with_root_certificates(roots)
         .with_no_client_auth();
     let client = Client::builder().tls_backend_preconfigured(tls).redirect(Policy::none()).no_proxy();
-    Ok(client.user_agent(USER_AGENT).connect_timeout(connect_timeout).build()?)
+    // A server closes idle connections, and a call may meet the closing.
+    Ok(client.pool_max_idle_per_host(0).user_agent(USER_AGENT).connect_timeout(connect_timeout).build()?)
 }
 
 /// The reason why a request failed.
@@ -35,6 +36,8 @@ pub enum RequestFailure {
     ConnectTimeout,
     /// No connection was made.
     Connect,
+    /// The server's certificate was not accepted.
+    Tls,
     /// The connection was made, and the answer did not arrive in time.
     Timeout,
     /// The answer is not HTTP.
@@ -49,12 +52,21 @@ impl RequestFailure {
     pub fn of(error: &reqwest::Error) -> Self {
         match (error.is_connect(), error.is_timeout()) {
             (true, true) => Self::ConnectTimeout,
+            (true, false) if sources(error).any(|source| source.is::<rustls::Error>() || is_tls(source)) => {
+                Self::Tls
+            }
             (true, false) => Self::Connect,
             (false, true) => Self::Timeout,
             (false, false) if is_parse_error(error) => Self::NotHttp,
             (false, false) => Self::Broken,
         }
     }
+}
+
+/// An error of TLS stands inside an error of input and output.
+fn is_tls(source: &(dyn Error + 'static)) -> bool {
+    let inner = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    inner.is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
 fn is_parse_error(error: &reqwest::Error) -> bool {

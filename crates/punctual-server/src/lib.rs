@@ -5,10 +5,11 @@
 //! | [`http`] | the whole route table on one screen |
 //! | [`cli`] | the commands |
 //! | [`config`] | settings: flag over environment over file over default |
-//! | [`demo`] | a small shop at work |
-//! | [`rate_limit`] | how often strangers may ask |
-//! | [`auth`] | who is asking, and what they may do |
-//! | [`app`] | what every request sees |
+//! | [`connections`] | limits and timeouts of connections |
+//! | [`rate_limit`] | limits of public requests |
+//! | [`auth`] | the caller and the role |
+//! | [`app`] | the state of every request |
+//! | [`demo`] | a small shop with live traffic |
 
 pub mod app;
 pub mod auth;

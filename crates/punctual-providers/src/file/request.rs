@@ -1,4 +1,4 @@
-//! The request that sends a letter: `[request]`.
+//! The request that sends a message: `[request]`.
 
 use crate::CALL_TIMEOUT_MAX;
 use crate::known::{KnownValues, Names, Text};
@@ -23,7 +23,7 @@ const KNOWN: [&str; 8] =
 /// Methods that a file may use.
 const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
-/// The request that sends a letter.
+/// The request that sends a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -48,7 +48,7 @@ pub(crate) enum Auth {
     AzureHmac { key: Text },
 }
 
-/// One of the bodies: the first whose names all have values is sent.
+/// One of the bodies: the first one is sent whose `when` has a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     when: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) enum Content {
 }
 
 impl Body {
-    /// Whether it is the body for a letter.
+    /// Whether it is the body for a message.
     pub(crate) fn fits(&self, known: &KnownValues<'_>) -> bool {
         self.when.as_ref().is_none_or(|name| known.has(name))
     }
@@ -192,7 +192,6 @@ fn read_auth(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Optio
     }
 }
 
-/// A header's name, which then carries the letter's key; or a name and a value.
 /// Reads whether the provider recognises a key in the body. Most bodies have the key only as a reference that
 /// the provider repeats in its callbacks, so a file must say so.
 fn read_idempotency_body(part: &DocumentObject<'_>, problems: &mut Problems) -> bool {
@@ -206,6 +205,7 @@ fn read_idempotency_body(part: &DocumentObject<'_>, problems: &mut Problems) -> 
     says_so
 }
 
+/// Reads a header's name, which then carries the message's key; or a name and a value.
 fn read_idempotency(value: &Value, names: &Names<'_>, problems: &mut Problems) -> Option<(HeaderName, Text)> {
     let path = "request.idempotency_header";
     if let Some(name) = value.as_str() {

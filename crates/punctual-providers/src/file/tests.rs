@@ -79,11 +79,11 @@ fn ntf_13_a_wrong_file_is_refused_with_what_would_be_right() {
             "request.url: must begin with https:// or with a setting that has `url = true`",
         ),
         ("https://api.example", "{{setting.token}}", "request.url: must begin with https://"),
-        ("{{to}}", "{{too}}", "request.body.json.to: `too` is nothing that a letter has; did you mean `to`?"),
+        ("{{to}}", "{{too}}", "request.body.json.to: `too` is not a value of a message; did you mean `to`?"),
         (
             "{{setting.token}}",
             "{{setting.tokn}}",
-            "request.auth.token: `setting.tokn` is nothing that a letter has",
+            "request.auth.token: `setting.tokn` is not a value of a message",
         ),
         ("{{to}}", "{{to", "request.body.json.to: line 1, column 1: is not closed"),
         (

@@ -1,4 +1,4 @@
-//! A letter as a mail: headers and parts.
+//! A message as a mail: headers and parts.
 
 use crate::mailbox;
 use lettre::message::header::{HeaderName, HeaderValue};
@@ -33,7 +33,7 @@ impl Sender {
         Self { address, name, reply_to }
     }
 
-    /// The mail of a letter; a sentence when there cannot be one.
+    /// The mail of a message; a sentence when there cannot be one.
     pub(super) fn compose(&self, letter: &RenderedMessage) -> Result<ComposedMail, String> {
         let to = mailbox::check(&letter.to).map_err(|said| format!("the address {said}"))?;
         let to: Address = to.parse().map_err(|error| format!("the address is not one: {error}"))?;
@@ -59,7 +59,7 @@ impl Sender {
         Ok(ComposedMail { from: self.address.clone(), to, message_id, text: message.formatted() })
     }
 
-    /// The same for every try of a letter, and for no other letter.
+    /// The same for every try of a message, and for no other message.
     fn message_id(&self, letter: &RenderedMessage) -> String {
         let tenant = letter.tenant.to_string();
         let parts = [tenant.as_bytes(), letter.channel.as_bytes(), letter.idempotency_key.as_bytes()];
@@ -74,7 +74,7 @@ fn subject(letter: &RenderedMessage) -> String {
     if line.trim().is_empty() { NO_SUBJECT.to_owned() } else { line }
 }
 
-/// One click unsubscribes (RFC 8058), when the letter has a link for it.
+/// One click unsubscribes (RFC 8058), when the message has a link for it.
 fn unsubscribe(letter: &RenderedMessage) -> Vec<(&'static str, String)> {
     let Some(url) = &letter.unsubscribe_url else { return Vec::new() };
     let plain = url.bytes().all(|b| b.is_ascii_graphic() && !b"<>,".contains(&b));

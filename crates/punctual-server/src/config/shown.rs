@@ -46,7 +46,7 @@ impl Sources {
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShownSetting {
+pub struct SettingView {
     /// Its name in the file.
     pub name: String,
     /// Its value; `None` if it has none.
@@ -57,12 +57,12 @@ pub struct ShownSetting {
 
 /// Every setting, in the order of the file's documentation.
 #[must_use]
-pub fn show(config: &Config, file: &File, sources: &Sources) -> Vec<ShownSetting> {
+pub fn show(config: &Config, file: &File, sources: &Sources) -> Vec<SettingView> {
     let setting = |(name, value): (&str, Option<String>)| {
         let source = sources.source(name, file);
-        ShownSetting { name: name.to_owned(), value, source }
+        SettingView { name: name.to_owned(), value, source }
     };
-    let mut all: Vec<ShownSetting> =
+    let mut all: Vec<SettingView> =
         of_process(config).into_iter().chain(of_retention(config)).map(setting).collect();
     all.extend(secrets(config, file));
     all.extend(of_public(&config.public).into_iter().map(setting));
@@ -120,12 +120,12 @@ fn of_public(public: &PublicConfig) -> Vec<(&'static str, Option<String>)> {
 }
 
 /// Secrets are never flags, so the command line does not know of them.
-fn secrets(config: &Config, file: &File) -> [ShownSetting; 2] {
+fn secrets(config: &Config, file: &File) -> [SettingView; 2] {
     let is_set = |variable: &str| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
     let secret = |name: &str, variable: &str, is_there: bool| {
         let in_file = if file.named.contains(name) { "file" } else { "default" };
         let source = if is_set(variable) { "environment" } else { in_file };
-        ShownSetting { name: name.to_owned(), value: is_there.then(|| MASK.to_owned()), source }
+        SettingView { name: name.to_owned(), value: is_there.then(|| MASK.to_owned()), source }
     };
     let sealing = encryption_key::VARIABLE;
     [
@@ -134,8 +134,8 @@ fn secrets(config: &Config, file: &File) -> [ShownSetting; 2] {
     ]
 }
 
-fn channels(config: &Config) -> Vec<ShownSetting> {
-    let shown = |key: &String, value: String| ShownSetting {
+fn channels(config: &Config) -> Vec<SettingView> {
+    let shown = |key: &String, value: String| SettingView {
         name: format!("channels.\"{key}\""),
         value: Some(value),
         source: "file",

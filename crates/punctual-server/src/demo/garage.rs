@@ -2,7 +2,7 @@
 //!
 //! Two surveys are published: one right after a service visit with a reminder a day later, one 60 days
 //! after a sale with reminders 5, 10 and 15 days apart. Cars were sold 60 days ago, so that their
-//! invitations are due now. Letters go to the sandbox; some customers answer.
+//! invitations are due now. Messages go to the sandbox; some customers answer.
 
 use punctual::base::random;
 use punctual::engine::IngestRequest;

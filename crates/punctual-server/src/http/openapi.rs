@@ -59,7 +59,8 @@ pub fn document(routes: &[Route]) -> Value {
         "info": {
             "title": "Punctual",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Business events into messages and work that happen on time, once, and provably. \
+            "description": "Turns business events into messages and work that happen on time, once, and \
+                            provably. \
                             Fields and operations may be added; those named here stay.",
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"}
         },

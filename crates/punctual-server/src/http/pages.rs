@@ -1,9 +1,9 @@
 //! The status page: what waits, what is late, what died, and whether the loops are well.
 //!
-//! Rendered here, without a framework; a small script fetches it again, and without scripts
+//! Rendered by maud; a small script fetches it again, and without scripts
 //! the browser does. It is open to this machine and in the demo; elsewhere and through a
-//! proxy it wants a key of the role `ops`, as a bearer or as the password a browser asks for. Beside it the
-//! `inbox` of the sandbox.
+//! proxy it requires a key of the role `ops`, as a bearer or as the password a browser asks for. Beside it
+//! the `inbox` of the sandbox.
 
 mod counters;
 pub mod docs;

@@ -1,14 +1,15 @@
-//! Callbacks of providers: what became of messages (`POST`), and the greeting that some want first (`GET`).
+//! Callbacks of providers: reports about messages (`POST`), and the greeting that some providers send first
+//! (`GET`).
 //!
 //! There is no key: the signature is the credential. A callback is tried with the secrets of every channel
-//! that has the provider, or of the one that `?channel=` names, and is heard for all those it verifies
-//! with: two channels may share an account. Nothing of it is read before. What is signed over
+//! that has the provider, or of the one that `?channel=` names, and is read for all channels whose
+//! secret fits: two channels may share an account. It is not read before. What is signed over
 //! the whole address is checked against the configured public one (`public.url`), never against what a
 //! request says of its host.
 //!
-//! Who cannot prove who they are is counted by address and turned away when that happens too often; callbacks
-//! that hold are not counted, since a provider may make thousands a minute from one address. The answer
-//! says nothing of what was learned. 503 makes the provider tell it again.
+//! Callers without a valid signature are counted by address and refused when they come too often; valid
+//! callbacks are not counted, since a provider may make thousands a minute from one address. The answer does
+//! not say what was found. On 503 the provider repeats the callback.
 
 use super::error::ApiFailure;
 use super::input;

@@ -14,7 +14,7 @@ pub enum Backoff {
         /// The longest wait.
         to: Duration,
     },
-    /// The given waits one after the other; when they are used up, the item is held.
+    /// The given waits one after the other. When they are used up, the item is dead-lettered.
     Steps(Vec<Duration>),
 }
 
@@ -32,7 +32,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after attempt number `attempt` (from 1), spread by `seed`; `None`: hold.
+    /// The wait after attempt number `attempt` (from 1), spread by `seed`; `None` when no wait is
+    /// left.
     #[must_use]
     pub fn wait(&self, attempt: u32, seed: u64) -> Option<Duration> {
         let full = match self {

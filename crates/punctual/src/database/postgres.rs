@@ -1,10 +1,10 @@
-//! PostgreSQL: the only file of the store that names its driver.
+//! PostgreSQL: with its submodules and `database/value.rs` the only part of the store that names the driver.
 //!
-//! A transaction runs in a task of its own: a caller that goes away neither cuts a write in half nor leaves a
-//! connection inside an open transaction. `BEGIN` travels with the first statement, and so does the tenant of
-//! a verb that is for one, for the policies of the tables (`database/wall.rs`). Deadlocks and serialisation
-//! failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a connection of its own;
-//! they are hints, and a lost connection costs time, never work.
+//! A transaction runs in a task of its own: a caller that goes away neither cuts a write in half nor leaves
+//! a connection inside an open transaction. `BEGIN` travels with the first statement, and so does the
+//! tenant of a verb that is for one, for the policies of the tables (`database/row_security.rs`). Deadlocks
+//! and serialisation failures are tried again as a whole. [`listen::Listener`] receives wake-ups on a
+//! connection of its own; they are hints, and a lost connection costs time, never work.
 
 use crate::base::clock::Timestamp;
 use crate::base::error::{Error, Result};

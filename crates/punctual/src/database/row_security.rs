@@ -1,16 +1,16 @@
-//! The second wall between tenants.
+//! Row security between tenants, the second protection.
 //!
-//! The first wall is that every statement names its tenant, and that a verb without a [`Tenant`] does not
-//! compile. The second is PostgreSQL's row-level security: the transaction of a verb that is for one tenant
-//! runs as a role that sees that tenant's rows and no others, so a statement with a forgotten condition shows
-//! and changes no rows of another tenant. The tenant travels with `BEGIN`, without a round trip of its own.
-//! Where the role is not available, verbs run without the second wall, and [`Store::check_row_security`]
-//! says so.
+//! The first one is that every statement names its tenant, and that a verb without a [`Tenant`] does not
+//! compile. The second one is PostgreSQL's row-level security: the transaction of a verb that is for one
+//! tenant runs as a role that sees that tenant's rows and no others, so a statement with a forgotten
+//! condition shows and changes no rows of another tenant. The tenant travels with `BEGIN`, without a round
+//! trip of its own. Where the role is not available, verbs run without row security, and
+//! [`Store::check_row_security`] says so.
 //!
-//! Not promised: a wall for transactions that serve no single tenant. Loops work for all tenants, and so do
-//! verbs that begin with a secret (a key, a link, a claim's token) or with the lane of one tenant: claims,
-//! settlements. Plain enqueues are one statement without a transaction, which inserts for the tenant it is
-//! given. SQLite has only the first wall. Why it is so: ADR 18.
+//! Not promised: row security for transactions that serve no single tenant. Loops work for all tenants, and
+//! so do verbs that begin with a secret (a key, a link, a claim's token) or with the lane of one tenant:
+//! claims, settlements. Plain enqueues are one statement without a transaction, which inserts for the
+//! tenant it is given. SQLite has only the first protection. ADR 18 gives the reasons.
 
 use crate::base::error::Result;
 use crate::base::tenant::Tenant;
@@ -27,12 +27,12 @@ pub(crate) struct TenantStore<'s> {
 }
 
 impl Store {
-    /// The door for verbs of one tenant.
+    /// Returns the store for verbs of one tenant.
     pub(crate) const fn of(&self, tenant: Tenant) -> TenantStore<'_> {
         TenantStore { store: self, tenant }
     }
 
-    /// Whether the second wall stands for this connection's role; nothing where there is none to stand.
+    /// Returns whether row security is active for this connection's role; `None` on SQLite.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -51,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Looks whether the second wall can stand from now on.
+    /// Checks whether row security can be active from now on.
     pub(crate) async fn refresh_row_security(&self) -> Result<()> {
         match &self.backend {
             #[cfg(feature = "postgres")]
@@ -61,7 +61,7 @@ impl Store {
         }
     }
 
-    /// Runs a statement as a tenant's verb would, for tests that tear the first wall down.
+    /// Runs a statement as a tenant's verb would, for tests that omit a condition.
     ///
     /// # Errors
     /// When the database refuses it.

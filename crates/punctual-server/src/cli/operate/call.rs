@@ -15,6 +15,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server's answers are shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
+const NO_URL: &str = "is no URL such as http://127.0.0.1:8080";
+
 /// The address of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) struct ServerUrl(Url);
@@ -49,7 +51,7 @@ impl ServerUrl {
         body: &Value,
         timeout: Duration,
     ) -> Outcome<Value> {
-        let mut request = client()?.post(self.endpoint(path)).timeout(timeout).body(body.to_string());
+        let mut request = client(timeout)?.post(self.endpoint(path)).timeout(timeout).body(body.to_string());
         request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json");
         if let Some(key) = key {
             if !key.chars().all(|c| c.is_ascii_graphic()) {
@@ -101,6 +103,10 @@ impl ServerUrl {
             RequestFailure::Connect => {
                 CommandFailure::unreachable(format!("{server} cannot be reached: {cause}; {start}"))
             }
+            RequestFailure::Tls => CommandFailure::unreachable(format!(
+                "{server} has no certificate that this command accepts: {cause}; call it by http \
+                 on its own machine, or give it a certificate of a public authority"
+            )),
             RequestFailure::Timeout => CommandFailure::failed(format!(
                 "{server} has not answered in time and may go on: see its log, or set a longer --timeout"
             )),
@@ -112,10 +118,9 @@ impl ServerUrl {
     }
 }
 
-const NO_URL: &str = "is no URL such as http://127.0.0.1:8080";
-
-fn client() -> Outcome<reqwest::Client> {
-    http_client::build(CONNECT_TIMEOUT)
+/// A connection that is not made is reported as such, also with a short `timeout`.
+fn client(timeout: Duration) -> Outcome<reqwest::Client> {
+    http_client::build(CONNECT_TIMEOUT.min(timeout / 2))
         .map_err(|error| CommandFailure::failed(format!("no TLS on this machine: {error}")))
 }
 
@@ -171,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_everywhere_is_called_at_home() {
+    fn a_server_on_all_addresses_is_called_on_this_machine() {
         let table = [
             (None, "127.0.0.1:8080"),
             (Some("0.0.0.0:9"), "127.0.0.1:9"),

@@ -27,7 +27,7 @@ pub(in crate::cli) enum DeadLetters {
     },
     /// Show one dead letter with its whole history
     Show {
-        /// The message id
+        /// The id of the dead letter
         id: i64,
         #[command(flatten)]
         of: TenantOption,
@@ -59,7 +59,7 @@ pub(in crate::cli) struct DeadLetterOptions {
 pub(in crate::cli) struct DeadLetterChange {
     #[command(flatten)]
     those: DeadLetterOptions,
-    /// Select all of the tenant; required without a topic and ids
+    /// Select all dead letters of the tenant; required if neither --topic nor --ids is given
     #[arg(long)]
     all: bool,
     /// Only report what would change
@@ -167,7 +167,7 @@ impl Action {
 
     const fn done(self) -> &'static str {
         match self {
-            Self::Replay => "put back to work",
+            Self::Replay => "replayed",
             Self::Purge => "deleted for good",
         }
     }

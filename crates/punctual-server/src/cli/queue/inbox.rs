@@ -34,7 +34,7 @@ pub(in crate::cli) enum Inbox {
     Replay {
         #[command(flatten)]
         those: InboxSelection,
-        /// Select all of the tenant; required without a source and ids
+        /// Select all messages of the tenant; required if neither --source nor --ids is given
         #[arg(long)]
         all: bool,
         /// Only report what would change

@@ -136,9 +136,9 @@ fn say(lane: &Lane, as_json: bool) {
         return;
     }
     print_line(&format!(
-        "{} is {}: {} attempts, waits {backoff}, kept for {}, a dead head {}s its key",
+        "{} is {}: {} attempts, waits {backoff}, kept for {}, dead head: {}",
         lane.topic,
-        if s.paused { "paused" } else { "open" },
+        if s.paused { "paused" } else { "running" },
         patience.max_attempts,
         retention.as_deref().unwrap_or("the default time"),
         s.dead_head.word(),

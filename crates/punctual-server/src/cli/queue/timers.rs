@@ -115,7 +115,7 @@ pub(in crate::cli) struct TimerChange {
     ids: Vec<i64>,
     #[command(flatten)]
     those: TimerSelection,
-    /// Select all of the tenant; required without other filters
+    /// Select all timers of the tenant; required without ids and other filters
     #[arg(long)]
     all: bool,
     /// Only report what would change

@@ -64,7 +64,7 @@ fn read_ids<I>(
 /// The count stands under the word for what was done.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Moved")]
+#[schemars(rename = "MovedItems")]
 pub struct MovedItems {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]

@@ -21,7 +21,7 @@ const BATCH_SIZE_MAX: u64 = 1_000;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Clock")]
-pub struct Now {
+pub struct ClockView {
     #[schemars(with = "DateTime")]
     now: Timestamp,
     #[schemars(with = "ManualClock")]
@@ -30,7 +30,7 @@ pub struct Now {
 
 /// What a tick did.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Ticked")]
+#[schemars(rename = "TickReport")]
 pub struct TickReport {
     sent: usize,
     failed: usize,
@@ -46,7 +46,7 @@ impl From<TickCounts> for TickReport {
 }
 
 /// Where to move the clock.
-enum Way {
+enum ClockChange {
     Advance(Duration),
     Set(Timestamp),
 }
@@ -55,7 +55,7 @@ enum Way {
 ///
 /// # Errors
 /// 409 on the system clock.
-pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
+pub async fn show(State(app): State<App>) -> Answer<Json<ClockView>> {
     manual(&app)?;
     now(&app).await
 }
@@ -64,12 +64,12 @@ pub async fn show(State(app): State<App>) -> Answer<Json<Now>> {
 ///
 /// # Errors
 /// 409 on the system clock or while another process moves this one, 422 for a wrong move.
-pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<Now>> {
+pub async fn travel(State(app): State<App>, input: Input) -> Answer<Json<ClockView>> {
     manual(&app)?;
     let (way, run) = read_way(&input)?;
     let to = match way {
-        Way::Set(to) => to,
-        Way::Advance(by) => app.engine.store().now().await?.plus(by),
+        ClockChange::Set(to) => to,
+        ClockChange::Advance(by) => app.engine.store().now().await?.plus(by),
     };
     app.engine.travel(to, run).await?;
     app.engine.wake();
@@ -125,8 +125,8 @@ fn manual(app: &App) -> Answer<()> {
     Err(ApiFailure::conflict(said))
 }
 
-async fn now(app: &App) -> Answer<Json<Now>> {
-    Ok(Json(Now { now: app.engine.store().now().await?, clock: "manual" }))
+async fn now(app: &App) -> Answer<Json<ClockView>> {
+    Ok(Json(ClockView { now: app.engine.store().now().await?, clock: "manual" }))
 }
 
 /// Times before 1970 are mistakes, and later ones than the year 9999 cannot be written.
@@ -138,15 +138,15 @@ fn in_range(to: Timestamp, read: &mut Fields<'_, '_>) -> bool {
     fine
 }
 
-fn read_way(input: &Input) -> Answer<(Way, bool)> {
+fn read_way(input: &Input) -> Answer<(ClockChange, bool)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
     read.only_of::<Travel>();
     let run = read.flag("run").unwrap_or(true);
     let way = match (read.value("advance").is_some(), read.value("set").is_some()) {
-        (true, false) => read.duration("advance").map(Way::Advance),
-        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(Way::Set),
+        (true, false) => read.duration("advance").map(ClockChange::Advance),
+        (false, true) => read.time("set").filter(|to| in_range(*to, &mut read)).map(ClockChange::Set),
         _ => {
             read.wrong("advance", "say either `advance` (a duration) or `set` (a time)");
             None

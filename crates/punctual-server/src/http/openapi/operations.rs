@@ -125,35 +125,37 @@ pub const OPERATIONS: &[Operation] = &[
         .takes::<Events>(),
     op("GET /api/events/{id}", "One message", json::<events::MessageView>(200)),
 
-    op("GET /api/queues", "All queues, with what waits in them", json::<List<queues::QueueView>>(200))
+    op("GET /api/queues", "All queues, with the counts of their items", json::<List<queues::QueueView>>(200))
         .query(LIST),
     op("GET /api/queues/{topic}", "One queue", json::<queues::QueueView>(200)),
     op("PUT /api/queues/{topic}", "Declare a queue, or change its settings", json::<queues::QueueView>(200))
         .takes::<QueueSettings>(),
-    op("POST /api/queues/{topic}/pause", "Stop handing out work of a queue", json::<queues::QueueView>(200)),
-    op("POST /api/queues/{topic}/resume", "Hand out work again", json::<queues::QueueView>(200)),
+    op("POST /api/queues/{topic}/pause", "Pause a queue", json::<queues::QueueView>(200)),
+    op("POST /api/queues/{topic}/resume", "Resume a queue", json::<queues::QueueView>(200)),
     op("POST /api/queues/{topic}/claim", "Take due work, with a lease", json::<work::ClaimedItems>(200))
         .takes::<Claim>(),
-    op("POST /api/queues/{topic}/ack", "Items are done", json::<work::SettledItems>(200)).takes::<Settle>(),
-    op("POST /api/queues/{topic}/abandon", "Items go back, to be tried again",
+    op("POST /api/queues/{topic}/ack", "Settle items as done",
+        json::<work::SettledItems>(200)).takes::<Settle>(),
+    op("POST /api/queues/{topic}/abandon", "Abandon items, to be tried again",
         json::<work::SettledItems>(200))
         .takes::<Settle>(),
-    op("POST /api/queues/{topic}/fail", "Items will never work out: dead letters",
+    op("POST /api/queues/{topic}/fail", "Fail items: they become dead letters",
         json::<work::SettledItems>(200))
         .takes::<Settle>(),
-    op("POST /api/queues/{topic}/extend", "Hold claims for longer", json::<work::SettledItems>(200))
+    op("POST /api/queues/{topic}/extend", "Extend the leases of claims", json::<work::SettledItems>(200))
         .takes::<ExtendLease>(),
     op("POST /api/queues/{topic}/{subscription}/claim", "Take due work of a subscription",
         json::<work::ClaimedItems>(200))
         .takes::<Claim>(),
-    op("POST /api/queues/{topic}/{subscription}/ack", "Items are done", json::<work::SettledItems>(200))
+    op("POST /api/queues/{topic}/{subscription}/ack", "Settle items as done", json::<work::SettledItems>(200))
         .takes::<Settle>(),
-    op("POST /api/queues/{topic}/{subscription}/abandon", "Items go back", json::<work::SettledItems>(200))
-        .takes::<Settle>(),
-    op("POST /api/queues/{topic}/{subscription}/fail", "Items become dead letters",
+    op("POST /api/queues/{topic}/{subscription}/abandon", "Abandon items, to be tried again",
         json::<work::SettledItems>(200))
         .takes::<Settle>(),
-    op("POST /api/queues/{topic}/{subscription}/extend", "Hold claims for longer",
+    op("POST /api/queues/{topic}/{subscription}/fail", "Fail items: they become dead letters",
+        json::<work::SettledItems>(200))
+        .takes::<Settle>(),
+    op("POST /api/queues/{topic}/{subscription}/extend", "Extend the leases of claims",
         json::<work::SettledItems>(200))
         .takes::<ExtendLease>(),
 
@@ -165,14 +167,14 @@ pub const OPERATIONS: &[Operation] = &[
     op("PUT /api/subscriptions/{topic}/{name}", "Make or change a subscription",
         json::<subscriptions::SubscriptionView>(200))
         .takes::<NewSubscription>(),
-    op("DELETE /api/subscriptions/{topic}/{name}", "Delete a subscription with what waits for it",
+    op("DELETE /api/subscriptions/{topic}/{name}", "Delete a subscription with its waiting items",
         json::<subscriptions::DeletedSubscription>(200)),
 
     op("GET /api/dead-letters", "Dead letters, oldest first", json::<List<dead_letters::DeadLetterView>>(200))
         .query(&[TOPIC, SUBSCRIPTION, LIMIT, CURSOR]),
     op("GET /api/dead-letters/{id}", "One dead letter, with every attempt",
         json::<dead_letters::DeadLetterView>(200)),
-    op("POST /api/dead-letters/replay", "Put dead letters back to work", json::<selection::MovedItems>(200))
+    op("POST /api/dead-letters/replay", "Replay dead letters", json::<selection::MovedItems>(200))
         .takes::<DeadLetterSelection>(),
     op("POST /api/dead-letters/purge", "Delete dead letters for good", json::<selection::MovedItems>(200))
         .takes::<DeadLetterSelection>(),
@@ -185,25 +187,27 @@ pub const OPERATIONS: &[Operation] = &[
         .takes::<SurveyChange>(),
     op("POST /api/surveys/{id}/publish", "Publish the draft as the next version",
         json::<surveys::PublishedSurvey>(200)),
-    op("POST /api/surveys/{id}/unpublish", "Let no event begin it any more",
+    op("POST /api/surveys/{id}/unpublish", "Unpublish a survey: no event begins it any more",
         json::<surveys::SurveyView>(200)),
     op("GET /api/surveys/{id}/versions/{n}", "One version, as it was published",
         json::<surveys::SurveyVersionView>(200)),
-    op("GET /api/surveys/{id}/results", "What the answers come to",
+    op("GET /api/surveys/{id}/results", "The results of a survey",
         json::<surveys::results::ResultsView>(200))
         .query(RESULTS),
     op("GET /api/surveys/{id}/comments", "Free-text answers, the newest first",
-        json::<List<surveys::comments::ShownComment>>(200))
+        json::<List<surveys::comments::CommentView>>(200))
         .query(&[QUESTION_ID, VERSION, TRIGGER_ID, FROM, TO, LIMIT, CURSOR]),
     op("GET /api/surveys/{id}/responses.csv", "Every answer, a line each", text(200, "text/csv"))
         .query(RESULTS),
     op("POST /api/surveys/{id}/triggers/{triggerId}/send", "Send a survey by hand, or see who would get it",
         json::<surveys::SentByHand>(200)).takes::<SendByHand>(),
 
-    op("POST /api/triggers/ingest", "Events that may begin surveys", json::<triggers::Answered>(200))
+    op("POST /api/triggers/ingest", "Ingest events that may begin surveys",
+        json::<triggers::IngestResult>(200))
         .takes::<Ingest>(),
-    op("POST /api/Surveys/Triggers/ingest", "The same", json::<triggers::Answered>(200)).takes::<Ingest>(),
-    op("POST /api/triggers/explain", "What events would come to, and why; writes nothing",
+    op("POST /api/Surveys/Triggers/ingest", "Ingest events (the contract's other path)",
+        json::<triggers::IngestResult>(200)).takes::<Ingest>(),
+    op("POST /api/triggers/explain", "Explain the effects of events without writing anything",
         json::<triggers::Explanations>(200)).takes::<ToExplain>(),
 
     op("GET /api/survey-instances", "Survey instances, the newest first",
@@ -221,16 +225,16 @@ pub const OPERATIONS: &[Operation] = &[
     op("PUT /api/jobs/{name}", "Make a job, or change it into this", json::<cron_jobs::JobView>(200))
         .takes::<NewJob>(),
     op("DELETE /api/jobs/{name}", "Delete a job with its runs that wait", json::<cron_jobs::DeletedJob>(200)),
-    op("POST /api/jobs/{name}/enable", "Plan a job from now on", json::<cron_jobs::JobView>(200)),
-    op("POST /api/jobs/{name}/disable", "Plan a job no more", json::<cron_jobs::JobView>(200)),
-    op("POST /api/jobs/{name}/trigger", "Start a run now, beside the timetable",
+    op("POST /api/jobs/{name}/enable", "Enable a job", json::<cron_jobs::JobView>(200)),
+    op("POST /api/jobs/{name}/disable", "Disable a job", json::<cron_jobs::JobView>(200)),
+    op("POST /api/jobs/{name}/trigger", "Start a run now, independent of the pattern",
         json::<cron_jobs::TriggeredRun>(202)),
-    op("GET /api/jobs/{name}/runs", "Runs of a job, the latest first", json::<List<cron_jobs::ShownRun>>(200))
+    op("GET /api/jobs/{name}/runs", "Runs of a job, the latest first", json::<List<cron_jobs::RunView>>(200))
         .query(LIST),
     op("GET /api/jobs/{name}/next", "When a job is due next, as a preview", json::<cron_jobs::DueTimes>(200))
         .query(&[COUNT]),
 
-    op("POST /api/timers", "Schedule one timer, or a list of them", json::<timers::MadeTimers>(201))
+    op("POST /api/timers", "Schedule one timer, or a list of them", json::<timers::ScheduledTimers>(201))
         .takes::<NewTimers>().query(&[SPREAD]),
     op("GET /api/timers", "Timers, by the time they are due", json::<List<timers::TimerView>>(200))
         .query(&[TOPIC, KEY, CORRELATION_ID, TIMER_STATUS, DUE_FROM, DUE_BEFORE, LIMIT, CURSOR]),
@@ -247,26 +251,28 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET /api/leases", "All leases by name, held or not",
         json::<List<leases::LeaseView>>(200)).query(LIST),
     op("GET /api/leases/{name}", "One lease", json::<leases::LeaseView>(200)),
-    op("POST /api/leases/{name}/acquire", "Hold a lease, if nobody does", json::<leases::Acquired>(200))
+    op("POST /api/leases/{name}/acquire", "Acquire a lease, if it is free", json::<leases::Acquired>(200))
         .takes::<LeaseAcquire>(),
-    op("POST /api/leases/{name}/renew", "Hold a lease for longer; 409 with a stale token",
+    op("POST /api/leases/{name}/renew", "Renew a lease; 409 with a stale token",
         json::<leases::LeaseView>(200))
         .takes::<LeaseRenew>(),
-    op("POST /api/leases/{name}/release", "Give a lease back; 409 with a stale token",
+    op("POST /api/leases/{name}/release", "Release a lease; 409 with a stale token",
         json::<leases::ReleasedLease>(200))
         .takes::<LeaseRelease>(),
 
     op("GET /api/inbox", "Received messages, in the order they came",
         json::<List<inbox::InboxMessageView>>(200))
         .query(&[SOURCE, INBOX_STATUS, LIMIT, CURSOR]),
-    op("POST /api/inbox/begin", "Ask what to do with a received message", json::<inbox::Told>(200))
+    op("POST /api/inbox/begin", "Ask what to do with a received message",
+        json::<inbox::InboxBeginResult>(200))
         .takes::<InboxDelivery>(),
-    op("POST /api/inbox/complete", "It is processed; 409 with a stale token",
+    op("POST /api/inbox/complete", "Mark a message as processed; 409 with a stale token",
         json::<inbox::MarkedMessage>(200))
         .takes::<InboxMark>(),
-    op("POST /api/inbox/fail", "It failed; the next delivery tries again", json::<inbox::MarkedMessage>(200))
+    op("POST /api/inbox/fail", "Mark a message as failed; the next delivery tries again",
+        json::<inbox::MarkedMessage>(200))
         .takes::<InboxMark>(),
-    op("POST /api/inbox/dead", "It will never work out", json::<inbox::MarkedMessage>(200))
+    op("POST /api/inbox/dead", "Mark a message as dead", json::<inbox::MarkedMessage>(200))
         .takes::<InboxMark>(),
     op("POST /api/inbox/replay", "Requeue dead messages", json::<selection::MovedItems>(200))
         .takes::<InboxSelection>(),
@@ -283,7 +289,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("DELETE /api/message-templates/{id}",
         "Delete a message template; one that the log refers to is deactivated (200)", nothing(204))
         .or_gives(json::<templates::TemplateView>(200)),
-    op("POST /api/message-templates/{id}/preview", "What a template says; nothing is sent",
+    op("POST /api/message-templates/{id}/preview", "Render a template; sends nothing",
         json::<templates::Preview>(200)).may_take::<PreviewMessageTemplate>(),
     op("GET /api/message-templates/{id}/versions/{n}", "What a version said, also of a deleted template",
         json::<templates::TemplateVersionView>(200)),
@@ -294,7 +300,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("PUT /api/event-kinds/{kind}", "Make an event kind, or change it into this",
         json::<event_kinds::EventKindView>(200))
         .takes::<NewEventKind>(),
-    op("DELETE /api/event-kinds/{kind}", "Forget an event kind", nothing(204)),
+    op("DELETE /api/event-kinds/{kind}", "Delete an event kind", nothing(204)),
 
     op("GET /api/entities/{type}/{id}", "The latest known state of an entity",
         json::<entities::EntityView>(200)),
@@ -342,7 +348,7 @@ pub const OPERATIONS: &[Operation] = &[
         json::<suppressions::SuppressionView>(201)).takes::<NewSuppression>()
         .or_gives(json::<suppressions::SuppressionView>(200)),
     op("DELETE /api/suppressions", "Lift suppressions of an address; says which",
-        json::<suppressions::LiftedShown>(200))
+        json::<suppressions::LiftedSuppressions>(200))
         .query(&[ONE_ADDRESS, OF_CHANNEL, OF_KIND]),
     op("GET /api/recipients/{address}/preferences", "What the owner of an address wants",
         json::<recipients::PreferencesView>(200)),
@@ -367,10 +373,11 @@ pub const OPERATIONS: &[Operation] = &[
     op("POST /s/{publicId}", "Take one step of the page; leads to the next", nothing(303))
         .takes::<SurveyForm>().query(&[LANG, STEP]).or_gives(nothing(204)),
     op("GET /api/public/survey-instances/{publicId}", "What a link asks, for own front ends",
-        json::<visits::VisitShown>(200)),
+        json::<visits::VisitView>(200)),
     op("POST /api/SurveyInstances/{publicId}/opened", "A person has the page open", nothing(204)),
     op("POST /api/SurveyInstances/{publicId}/responses",
-        "Hand in answers, once; 409 the second time, 410 when it is over", json::<visits::Completed>(200))
+        "Hand in answers, once; 409 the second time, 410 when it is over",
+        json::<visits::CompletedVisit>(200))
         .takes::<SurveyResponse>(),
 
     op("POST /api/tenants", "Make a tenant", json::<tenants::TenantView>(201)).takes::<NewTenant>(),
@@ -391,8 +398,9 @@ pub const OPERATIONS: &[Operation] = &[
 
     op("POST /api/scheduler/tick", "Do everything that is due now", json::<clock::TickReport>(200))
         .may_take::<Tick>(),
-    op("GET /dev/clock", "The manual clock", json::<clock::Now>(200)),
-    op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way", json::<clock::Now>(200))
+    op("GET /dev/clock", "The manual clock", json::<clock::ClockView>(200)),
+    op("POST /dev/clock", "Move the manual clock, doing what becomes due on the way",
+        json::<clock::ClockView>(200))
         .takes::<Travel>(),
     op("GET /dev/messages", "What the sandbox was given, oldest first", json::<messages::Inbox>(200))
         .query(&[CHANNEL, TO_ADDRESS, LIMIT, CURSOR]),

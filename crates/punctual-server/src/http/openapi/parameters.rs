@@ -75,7 +75,7 @@ pub const LOG_ADDRESS: Parameter =
     query::<String>("LogAddress", "address", "Only to this address, as it was given or in its normal form.");
 /// The parameter `status`.
 pub const DELIVERY_STATUS: Parameter =
-    query::<CommunicationStatus>("DeliveryStatus", "status", "Only those that stand so.");
+    query::<CommunicationStatus>("DeliveryStatus", "status", "Only messages with this status.");
 /// The parameter `channel`.
 pub const LOG_CHANNEL: Parameter =
     query::<String>("LogChannel", "channel", "Only by the channel of this key, or by any of this kind.");
@@ -87,18 +87,19 @@ pub const SCHEDULE_KEY: Parameter = query::<String>(
 );
 /// The parameter `status`.
 pub const SCHEDULE_STATUS: Parameter =
-    query::<ScheduleStatus>("ScheduleStatus", "status", "Only those that stand so.");
+    query::<ScheduleStatus>("ScheduleStatus", "status", "Only schedules with this status.");
 /// The parameter `onHold`.
-pub const ON_HOLD: Parameter = query::<bool>("OnHold", "onHold", "Only those that are held, or are not.");
+pub const ON_HOLD: Parameter =
+    query::<bool>("OnHold", "onHold", "Only schedules on hold, or only the others.");
 /// The parameter `version`.
 pub const ENTITY_VERSION: Parameter =
     query::<EntityVersion>("EntityVersion", "version", "The version that is gone; a newer one stays.");
 /// The parameter `address`.
 pub const OF_ADDRESS: Parameter =
-    query::<String>("OfAddress", "address", "Only of this address, however it is written.");
+    query::<String>("OfAddress", "address", "Only of this address, in any spelling.");
 /// The parameter `address`.
 pub const ONE_ADDRESS: Parameter =
-    needed::<RecipientAddress>("OneAddress", "address", "Of this address, however it is written.");
+    needed::<RecipientAddress>("OneAddress", "address", "The address, in any spelling.");
 /// The parameter `channel`.
 pub const BY_CHANNEL: Parameter =
     query::<String>("ByChannel", "channel", "The key of the one channel that it is for.");
@@ -113,12 +114,12 @@ pub const OF_KIND: Parameter = query::<String>("OfKind", "kind", "Only of this k
 /// The parameter `reason`.
 pub const REASON: Parameter = query::<SuppressionReason>("Reason", "reason", "Only for this reason.");
 /// The parameter `lifted`.
-pub const LIFTED: Parameter = query::<bool>("Lifted", "lifted", "Lifted ones beside those in force.");
+pub const LIFTED: Parameter = query::<bool>("Lifted", "lifted", "Also lifted suppressions.");
 /// The parameter `status`.
 pub const OUTBOX_STATUS: Parameter = query::<OutboxStatus>(
     "OutboxStatus",
     "status",
-    "Only those that stand so. A page may then be short, or empty, and still have a nextCursor.",
+    "Only messages with this status. A page may then be short, or empty, and still have a nextCursor.",
 );
 /// The parameter `kind`.
 pub const LOG_KIND: Parameter = query::<EntryKind>("LogKind", "kind", "Only of entries of this kind.");
@@ -202,7 +203,7 @@ pub const KEY: Parameter = query::<Name>("Key", "key", "Only of this key.");
 pub const CORRELATION_ID: Parameter = query::<Name>("CorrelationId", "correlationId", "Only of this story.");
 /// The parameter `status`.
 pub const TIMER_STATUS: Parameter =
-    query::<TimerStatus>("TimerStatus", "status", "Only those that stand so.");
+    query::<TimerStatus>("TimerStatus", "status", "Only timers with this status.");
 /// The parameter `dueFrom`.
 pub const DUE_FROM: Parameter =
     query::<Time>("DueFrom", "dueFrom", "Only those due at this moment or later.");

@@ -65,21 +65,21 @@ pub struct Replayed {
     ids: Vec<String>,
     /// In a dry run: what goes to whom again, up to 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Again>")]
-    items: Option<Vec<Again>>,
+    #[schemars(with = "Vec<ReplayItem>")]
+    items: Option<Vec<ReplayItem>>,
     /// In a dry run: how many more there are than items.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     more_items: Option<usize>,
     /// What does not, and why.
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedMessage>,
 }
 
 /// A message that a consumer would get again.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
-pub struct Again {
+pub struct ReplayItem {
     id: String,
     tenant_id: i64,
     topic: String,
@@ -97,7 +97,7 @@ pub struct Again {
 /// A message that is not replayed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub struct Skipped {
+pub struct SkippedMessage {
     id: String,
     reason: &'static str,
 }
@@ -257,10 +257,10 @@ async fn put_back(app: &App, again: &[FailedMessage]) -> Answer<BTreeSet<DeadLet
 fn tell(failed: &[FailedMessage], ids: Option<&[MessageId]>) -> Replayed {
     let known: BTreeSet<MessageId> = failed.iter().map(|one| one.message).collect();
     let untouched = ids.unwrap_or_default().iter().filter(|id| !known.contains(id));
-    let untouched = untouched.map(|id| Skipped { id: id.to_string(), reason: "nothing of it failed" });
+    let untouched = untouched.map(|id| SkippedMessage { id: id.to_string(), reason: "nothing of it failed" });
     let left = failed.iter().filter(|one| !one.served);
-    let left =
-        left.map(|one| Skipped { id: one.message.to_string(), reason: "its subscription was deleted" });
+    let left = left
+        .map(|one| SkippedMessage { id: one.message.to_string(), reason: "its subscription was deleted" });
     Replayed { skipped: untouched.chain(left).collect(), ..Replayed::default() }
 }
 
@@ -269,8 +269,8 @@ fn messages(ids: impl Iterator<Item = MessageId>) -> Vec<String> {
 }
 
 /// What goes to whom again, and what people would be told.
-async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
-    let (mut items, mut seen) = (Vec::new(), outlook::Seen::new());
+async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<ReplayItem>> {
+    let (mut items, mut seen) = (Vec::new(), outlook::SeenKeys::new());
     for one in again.into_iter().take(TOLD_MAX) {
         let messages = outlook::of(app, &one, &mut seen).await?;
         items.push(item(one, messages));
@@ -278,8 +278,8 @@ async fn foretell(app: &App, again: Vec<FailedMessage>) -> Answer<Vec<Again>> {
     Ok(items)
 }
 
-fn item(one: FailedMessage, messages: Option<Outlook>) -> Again {
-    Again {
+fn item(one: FailedMessage, messages: Option<Outlook>) -> ReplayItem {
+    ReplayItem {
         id: one.message.to_string(),
         tenant_id: one.tenant.id(),
         topic: one.topic,

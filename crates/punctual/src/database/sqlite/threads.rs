@@ -3,8 +3,8 @@
 //! The writer takes all requests that wait, runs them in one `BEGIN IMMEDIATE … COMMIT` and
 //! answers them after the commit. Requests of a group are independent: when one fails, the group
 //! is rolled back and run again with a savepoint around each. Callers just answered are about to
-//! ask again, and would else form every other group; so while there is company, the writer waits
-//! a moment for as many as came last time.
+//! ask again, and would otherwise form every other group; so while callers come in groups, the writer
+//! waits a moment for as many as came last time.
 
 use crate::base::clock::monotonic;
 use crate::base::error::{Error, ErrorSource, Result};
@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 
 /// Requests that share one commit at most: bounds the memory and the wait of one group.
 const GROUP_REQUESTS_MAX: usize = 512;
-/// How long a writer that had company waits for as many to come again.
-const COMPANY_PATIENCE: Duration = Duration::from_micros(300);
+/// The time that the writer waits for as many callers as in its last group.
+const GROUP_PATIENCE: Duration = Duration::from_micros(300);
 /// After this many callers, the writer looks out for the first of them without resting.
 const CROWD_MIN: usize = 8;
 
@@ -196,7 +196,7 @@ fn next_group(receiver: &Queue, mode: Mode, last: GroupSize) -> Option<Vec<Box<d
 /// Looks again and again whether those who are expected have come, for as long as patience lasts.
 pub(crate) fn patiently(mut all_there: impl FnMut() -> bool) {
     let start = monotonic();
-    while !all_there() && start.elapsed() < COMPANY_PATIENCE {
+    while !all_there() && start.elapsed() < GROUP_PATIENCE {
         std::thread::yield_now();
     }
 }

@@ -106,9 +106,10 @@ pub type ChannelResult = Result<AcceptedMessage, SendError>;
 pub type SendFuture = Pin<Box<dyn Future<Output = ChannelResult> + Send>>;
 
 /// A way to reach people. Async closures are channels:
-/// `|message: Arc<RenderedMessage>| async move { Ok(Accepted::default()) }`.
+/// `|message: Arc<RenderedMessage>| async move { Ok(AcceptedMessage::default()) }`.
 pub trait Channel: Send + Sync + 'static {
-    /// Sends one message. A repeated call with the same idempotency key must be safe.
+    /// Sends one message. It may be called again with the same idempotency key: see
+    /// [`Channel::takes_idempotency_key`].
     fn send(&self, message: Arc<RenderedMessage>) -> SendFuture;
 
     /// The name of the provider behind it, for the log; none if it is code of the host's own.

@@ -108,7 +108,7 @@ pub struct OutboxFilter {
     pub topic: Option<String>,
     /// Of this kind.
     pub kind: Option<String>,
-    /// That stand so.
+    /// Only messages with this status.
     pub status: Option<OutboxStatus>,
     /// Written at this moment or later.
     pub from: Option<Timestamp>,

@@ -26,10 +26,10 @@ pub enum RetryDecision {
     Dead,
 }
 
-/// The limits of one queue.
+/// The retry policy of a queue or a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Started attempts before an item is dead.
+    /// The most attempts of an item before it is dead-lettered.
     pub max_attempts: u32,
     /// The waits between them.
     pub backoff: Backoff,
@@ -59,7 +59,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The attempt number `started` (from 1) of whatever it is did not end well.
+    /// Decides after attempt number `started` (from 1) of an item or a send has failed.
     #[must_use]
     pub fn after(&self, started: u32, retry: Retry, seed: u64) -> RetryDecision {
         if started >= self.max_attempts {
@@ -74,7 +74,7 @@ impl RetryPolicy {
     }
 
     /// An item's lease ran out. `started`: whether it is known to have been running; if
-    /// not, it counts against the higher limit for items that were merely nearby.
+    /// not, it counts against the higher limit for items of a lost claim that may never have run.
     #[must_use]
     pub fn after_reap(&self, item: &ClaimItem, snoozes: u32, started: bool, seed: u64) -> RetryDecision {
         if started {

@@ -74,9 +74,11 @@ impl ClaimItem {
 /// A run of plain items is written by its ends from this many on.
 const RUN_MIN: usize = 3;
 
-/// Writes items for the claim row: groups of one lane and one history, each with its messages. A keyed one is
-/// a pair, and so is a run of plain ones, by its ends; if it goes in larger steps than one (as the deliveries
-/// of one channel do where each event has several), they are its third number.
+/// Writes items for the claim row: groups `[lane, attempts, lost claims, items]` of one lane and one history.
+///
+/// `[[3,1,0,[7,[9,"key"],[10,20],[30,60,2]]]]` is lane 3 with the plain item 7, item 9 with its key, the
+/// run from 10 to 20, and 30, 32, … 60: the deliveries of one channel go in larger steps where each event
+/// has several.
 #[must_use]
 pub fn write<'a>(items: impl IntoIterator<Item = &'a ClaimItem>) -> String {
     let items: Vec<&ClaimItem> = items.into_iter().collect();

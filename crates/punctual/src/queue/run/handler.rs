@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A message in a handler's hands.
+/// A message that a handler works on.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// The message.

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Those who wait, and when each of their leases was asked for.
+/// The waiting claims, with the time of each lease request.
 #[derive(Debug)]
 pub struct Quarantine {
     turn: Semaphore,
@@ -29,7 +29,7 @@ impl Default for Quarantine {
     }
 }
 
-/// A place in the line, left when it is dropped.
+/// A claim in the quarantine, which leaves it when dropped.
 #[derive(Debug)]
 pub(crate) struct QuarantinedClaim<'l> {
     line: &'l Quarantine,

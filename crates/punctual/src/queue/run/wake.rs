@@ -123,7 +123,7 @@ pub struct WakeListener {
     pub store: Store,
     /// The waiters to wake.
     pub wake: Wake,
-    /// The subscription, while it stands.
+    /// The subscription, while its connection is open.
     pub ear: Option<crate::database::wake::WakeSubscription>,
 }
 

@@ -1,9 +1,9 @@
-//! Company: single messages that are enqueued at the same time are written together.
+//! Group commit: single messages that are enqueued at the same time are written together.
 //!
 //! A commit costs the same for one message and for a hundred. On SQLite the writer's own thread takes all
-//! that wait when their turn comes (see `crowd`). Elsewhere callers hand their message to one task, which
-//! writes all that wait as one batch and answers each caller after the commit. Messages of one batch stand or
-//! fall together: they were checked before, so only the database can fail, and that fails for all.
+//! that wait when their turn comes (see `writer_group`). Elsewhere callers hand their message to one task,
+//! which writes all that wait as one batch and answers each caller after the commit. Messages of one batch
+//! stand or fall together: they were checked before, so only the database can fail, and that fails for all.
 
 #[cfg(feature = "sqlite")]
 mod writer_group;
@@ -18,15 +18,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use tokio::sync::{mpsc, oneshot};
 
-/// Turns that a crowd's callers get to ask again before those who have are served.
+/// The turns that the callers of one group get to enqueue again before the next group is written.
 const PATIENCE_TURNS: usize = 16;
 
-/// Where single messages wait for company; the task behind the door starts with the first one.
+/// Buffers single enqueues so that they share one commit. The task starts on first use.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommit {
-    door: OnceLock<mpsc::UnboundedSender<PendingEnqueue>>,
+    sender: OnceLock<mpsc::UnboundedSender<PendingEnqueue>>,
     #[cfg(feature = "sqlite")]
-    crowd: std::sync::Arc<writer_group::PendingGroup>,
+    group: std::sync::Arc<writer_group::PendingGroup>,
 }
 
 #[derive(Debug)]
@@ -50,9 +50,9 @@ impl Store {
         if let crate::database::store::Backend::Sqlite(db) = &self.backend {
             return self.enqueue_through_writer(db, single, answer).await;
         }
-        let company = self.part::<GroupCommit>();
-        let door = company.door.get_or_init(|| open_door(self.alone()));
-        if let Err(back) = door.send(single) {
+        let pending = self.part::<GroupCommit>();
+        let sender = pending.sender.get_or_init(|| start_task(self.alone()));
+        if let Err(back) = sender.send(single) {
             // The task's runtime is gone; this caller's is not.
             let mut alone = self.enqueue_plain(tenant, vec![back.0.message]).await?;
             return alone.pop().ok_or_else(|| Error::Database("a message was not written".into()));
@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-fn open_door(store: Store) -> mpsc::UnboundedSender<PendingEnqueue> {
+fn start_task(store: Store) -> mpsc::UnboundedSender<PendingEnqueue> {
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(receive(store, receiver));
     sender
@@ -71,14 +71,14 @@ fn open_door(store: Store) -> mpsc::UnboundedSender<PendingEnqueue> {
 async fn receive(store: Store, mut receiver: mpsc::UnboundedReceiver<PendingEnqueue>) {
     let mut waiting = Vec::new();
     while receiver.recv_many(&mut waiting, limits::CLAIM_ITEMS_MAX).await > 0 {
-        let crowd = waiting.len();
+        let group = waiting.len();
         for (tenant, party) in group_by_tenant(waiting.drain(..)) {
             let written = store.enqueue_plain(tenant, party.batch.messages).await;
             send_replies(written, party.replies);
         }
         // The callers just answered are about to ask again: they go first, and join.
         for _ in 0..PATIENCE_TURNS {
-            if crowd == 1 || receiver.len() >= crowd {
+            if group == 1 || receiver.len() >= group {
                 break;
             }
             tokio::task::yield_now().await;

@@ -63,7 +63,7 @@ statements! {
 pub(crate) async fn ensure(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
     if lanes_of(tx, tenant, topic).await? == [LaneId::UNROUTED.0] {
         take(tx, tenant, topic).await?;
-        settle(tx, tenant, topic).await?;
+        recompute(tx, tenant, topic).await?;
         fetch_waiting(tx, tenant, topic).await?;
     }
     Ok(())
@@ -76,7 +76,7 @@ pub(crate) async fn declare(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<
     }
     let own = take(tx, tenant, topic).await?;
     tx.execute(DECLARE, params![own.0]).await?;
-    if settle(tx, tenant, topic).await? {
+    if recompute(tx, tenant, topic).await? {
         fetch_waiting(tx, tenant, topic).await?;
     }
     Ok(own)
@@ -137,9 +137,9 @@ statements! {
     ";
 }
 
-/// Corrects the routes of a topic that was taken; returns whether one is new. Then the caller fetches the
-/// messages that wait in lane 0.
-pub(crate) async fn settle(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
+/// Recomputes the routes of a topic whose row the caller has locked; returns whether one is new. The caller
+/// then fetches the messages that wait in lane 0.
+pub(crate) async fn recompute(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<bool> {
     let now = tx.now().await?;
     tx.execute(ADD_FLOWS, params![tenant.id(), topic, now]).await?;
     tx.execute(REMOVE_ROUTES, params![tenant.id(), topic]).await?;
@@ -277,7 +277,7 @@ pub(crate) async fn reroute_all(tx: &mut Tx, tenant: Tenant) -> Result<()> {
 /// Makes the routes of a topic anew.
 pub(crate) async fn route_anew(tx: &mut Tx, tenant: Tenant, topic: &str) -> Result<()> {
     take(tx, tenant, topic).await?;
-    if settle(tx, tenant, topic).await? {
+    if recompute(tx, tenant, topic).await? {
         fetch_waiting(tx, tenant, topic).await?;
     }
     Ok(())
@@ -407,7 +407,7 @@ async fn route_waiting(tx: &mut Tx) -> Result<usize> {
         let is_known = lanes_of(tx, of, &topic).await? != [LaneId::UNROUTED.0];
         if !is_known {
             take(tx, of, &topic).await?;
-            settle(tx, of, &topic).await?;
+            recompute(tx, of, &topic).await?;
         } else if tx.first(TRY_TAKE, params![tenant, &topic]).await?.is_none() {
             // Another router moves them, or the routes change at this moment: the next look finds the rest.
             continue;

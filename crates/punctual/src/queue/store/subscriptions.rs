@@ -268,7 +268,7 @@ async fn put(tx: &mut Tx, definition: &Definition) -> Result<(PutOutcome, Subscr
     let backoff = new.backoff.as_ref().map(|backoff| backoff.to_json().to_string());
     let retry = params![lane.0, new.max_attempts.map(i64::from), backoff.as_deref()];
     let retried = tx.execute(SET_RETRY, retry).await? > 0;
-    if routes::settle(tx, *tenant, topic).await? {
+    if routes::recompute(tx, *tenant, topic).await? {
         routes::fetch_waiting(tx, *tenant, topic).await?;
     }
     let put = match old {
@@ -302,7 +302,8 @@ statements! {
         where tenant_id = $1 and topic = $2 and subscription = $3 and purpose = 'dispatch'
     ";
 
-    /// Touches no row if it is the same.
+    /// Changes no row that is the same already. So every column that can be set stands in `set` and in
+    /// `where`.
     const UPSERT = "
         insert into punctual.subscription as s (
             tenant_id, topic, name, lane_id, target, handler, filter, enabled, created_at, updated_at
@@ -334,7 +335,7 @@ async fn delete(tx: &mut Tx, tenant: Tenant, topic: &str, name: &str) -> Result<
     routes::take(tx, tenant, topic).await?;
     let gone = tx.first(DELETE, params![tenant.id(), topic, name]).await?;
     let lane = LaneId(gone.ok_or_else(|| not_found(topic, name))?.int(0)?);
-    if routes::settle(tx, tenant, topic).await? {
+    if routes::recompute(tx, tenant, topic).await? {
         routes::fetch_waiting(tx, tenant, topic).await?;
     }
     let in_flight = queues::in_flight(tx).await?.get(&lane).copied().unwrap_or(0);

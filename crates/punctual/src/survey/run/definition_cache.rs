@@ -242,7 +242,7 @@ struct CachedTriggers {
     looked: Monotonic,
 }
 
-/// The shelf of a process.
+/// The definition cache of a process.
 #[derive(Debug, Default)]
 pub struct DefinitionCache {
     offered: Mutex<HashMap<Tenant, CachedTriggers>>,

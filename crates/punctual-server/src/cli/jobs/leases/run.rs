@@ -90,7 +90,8 @@ async fn kill(child: &mut Child) {
 
 /// Returns the command's own exit code; a command that a signal ended has none.
 fn code(ended: std::io::Result<ExitStatus>) -> Outcome<ExitCode> {
-    let ended = ended.map_err(|e| CommandFailure::failed(format!("the command was lost sight of: {e}")))?;
+    let ended = ended
+        .map_err(|e| CommandFailure::failed(format!("the command's exit status could not be read: {e}")))?;
     match ended.code() {
         Some(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         None => Err(CommandFailure::failed(format!("the command was ended: {ended}"))),

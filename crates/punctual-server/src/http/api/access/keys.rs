@@ -36,7 +36,7 @@ pub struct ApiKeyView {
 
 /// A new key with its secret.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "NewKeyShown")]
+#[schemars(rename = "NewKeyWithSecret")]
 pub struct NewApiKeyView {
     #[serde(flatten)]
     shown: ApiKeyView,

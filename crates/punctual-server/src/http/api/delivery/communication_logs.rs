@@ -88,16 +88,16 @@ pub struct DeliveryView {
     public_id: Option<PublicId>,
     /// What the words of the last try lacked.
     warnings: Vec<String>,
-    attempts: Vec<ShownTry>,
+    attempts: Vec<DeliveryAttemptView>,
     /// What the provider told later; not there if nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    receipts: Vec<ShownReceipt>,
+    receipts: Vec<ReceiptView>,
 }
 
 /// What a provider reported later.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CommunicationReceipt")]
-pub struct ShownReceipt {
+pub struct ReceiptView {
     #[schemars(with = "DateTime")]
     at: Timestamp,
     #[schemars(with = "ReceiptStatus")]
@@ -111,7 +111,7 @@ pub struct ShownReceipt {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "CommunicationTry")]
-pub struct ShownTry {
+pub struct DeliveryAttemptView {
     #[schemars(with = "DateTime")]
     at: Timestamp,
     #[schemars(with = "TryOutcome")]
@@ -333,8 +333,8 @@ pub(in crate::http::api) fn outcome_of(kept: &str) -> (&'static str, Option<&'st
     }
 }
 
-fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ShownReceipt {
-    ShownReceipt {
+fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> ReceiptView {
+    ReceiptView {
         at: heard.at,
         status: heard.status.clone(),
         said: words(&heard.said),
@@ -342,14 +342,18 @@ fn shown_receipt(heard: &LoggedReceipt, words: &dyn Fn(&String) -> String) -> Sh
     }
 }
 
-fn shown_try(caller: &Caller, tried: &LoggedAttempt, words: &dyn Fn(&String) -> String) -> ShownTry {
+fn shown_try(
+    caller: &Caller,
+    tried: &LoggedAttempt,
+    words: &dyn Fn(&String) -> String,
+) -> DeliveryAttemptView {
     // What is no JSON is shown as a text.
     let json = |text: &String| match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => caller.visible_payload(text.clone()),
         Err(_) => caller.visible_payload(serde_json::Value::from(text.as_str()).to_string()),
     };
     let (outcome, reason) = outcome_of(&tried.outcome);
-    ShownTry {
+    DeliveryAttemptView {
         at: tried.at,
         outcome,
         reason,

@@ -45,7 +45,7 @@ pub struct SuppressionView {
 /// What a lifting came to.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LiftedSuppressions")]
-pub struct LiftedShown {
+pub struct LiftedSuppressions {
     lifted: Vec<SuppressionView>,
     /// What is still in force for that address.
     left: Vec<SuppressionView>,
@@ -94,7 +94,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 422 without an address.
-pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<LiftedShown>> {
+pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<Json<LiftedSuppressions>> {
     let mut problems = Problems::default();
     let filter = read_filter(&page, &mut problems);
     if filter.address.is_none() {
@@ -104,7 +104,7 @@ pub async fn lift(State(app): State<App>, caller: Caller, page: Page) -> Answer<
     let LiftOutcome { lifted, left } =
         app.engine.store().lift_suppressions(caller.tenant, filter, &caller.name).await?;
     let show = |all: Vec<Suppression>| all.into_iter().map(|one| shown(&caller, one)).collect();
-    Ok(Json(LiftedShown { lifted: show(lifted), left: show(left) }))
+    Ok(Json(LiftedSuppressions { lifted: show(lifted), left: show(left) }))
 }
 
 fn read_filter(page: &Page, problems: &mut Problems) -> SuppressionFilter {

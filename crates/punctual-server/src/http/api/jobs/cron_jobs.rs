@@ -55,7 +55,7 @@ pub struct JobView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Run")]
-pub struct ShownRun {
+pub struct RunView {
     id: String,
     #[schemars(with = "DateTime")]
     scheduled_time: Timestamp,
@@ -180,7 +180,7 @@ pub async fn disable(State(app): State<App>, caller: Caller, name: JobPath) -> A
 /// A run that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Triggered")]
+#[schemars(rename = "TriggeredRun")]
 pub struct TriggeredRun {
     run_id: String,
 }
@@ -207,17 +207,17 @@ pub async fn runs(
     caller: Caller,
     name: JobPath,
     page: Page,
-) -> Answer<Json<List<ShownRun>>> {
+) -> Answer<Json<List<RunView>>> {
     let before = Some(page.after_id()?).filter(|id| *id > 0).map(RunId);
     let runs = app.engine.store().runs(caller.tenant, &name.0, before, page.limit + 1).await?;
     let shown = runs.ok_or_else(|| name.not_found())?.into_iter();
     let shown = shown.map(|run| show_run(&caller, run)).collect();
-    Ok(Json(page.list(shown, |run: &ShownRun| run.id.clone())))
+    Ok(Json(page.list(shown, |run: &RunView| run.id.clone())))
 }
 
 /// When a job is due.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Moments")]
+#[schemars(rename = "DueTimes")]
 pub struct DueTimes {
     #[schemars(with = "Vec<DateTime>")]
     items: Vec<Timestamp>,
@@ -291,8 +291,8 @@ fn show_job(caller: &Caller, state: JobState) -> JobView {
     }
 }
 
-fn show_run(caller: &Caller, run: Run) -> ShownRun {
-    ShownRun {
+fn show_run(caller: &Caller, run: Run) -> RunView {
+    RunView {
         id: run.id.to_string(),
         scheduled_time: run.scheduled_at,
         triggered: run.triggered,

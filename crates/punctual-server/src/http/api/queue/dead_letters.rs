@@ -38,7 +38,7 @@ pub struct DeadLetterView {
     payload: Option<Box<RawValue>>,
     #[schemars(with = "Option<Map<String, Value>>")]
     headers: Option<Box<RawValue>>,
-    attempts: Vec<Tried>,
+    attempts: Vec<DeadLetterAttemptView>,
     /// Null for viewers.
     error: Option<String>,
     #[schemars(with = "DateTime")]
@@ -48,7 +48,7 @@ pub struct DeadLetterView {
 /// An attempt that did not end well.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub struct Tried {
+pub struct DeadLetterAttemptView {
     number: u32,
     #[schemars(with = "DateTime")]
     at: Timestamp,
@@ -200,9 +200,9 @@ fn shown(caller: &Caller, letter: DeadLetter) -> DeadLetterView {
     }
 }
 
-fn tried(caller: &Caller, a: DeadLetterAttempt) -> Tried {
+fn tried(caller: &Caller, a: DeadLetterAttempt) -> DeadLetterAttemptView {
     let error = caller.visible_text(a.error);
-    Tried { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
+    DeadLetterAttemptView { number: a.number, at: a.at, owner: a.owner, outcome: a.outcome, error }
 }
 
 #[cfg(test)]

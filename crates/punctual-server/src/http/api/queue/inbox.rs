@@ -26,8 +26,8 @@ use serde::Serialize;
 /// What a delivery is told.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "InboxTold")]
-pub struct Told {
+#[schemars(rename = "InboxBeginResult")]
+pub struct InboxBeginResult {
     #[schemars(with = "InboxDecision")]
     decision: &'static str,
     /// Only with Process.
@@ -69,12 +69,12 @@ pub struct InboxMessageView {
 ///
 /// # Errors
 /// 422 with every problem.
-pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Told>> {
+pub async fn begin(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<InboxBeginResult>> {
     let delivery = read_delivery(&input)?;
     let begun = app.engine.store().begin_inbox(caller.tenant, delivery).await?;
-    let plain = |decision, attempts| Told { decision, token: None, attempts, lease_until: None };
+    let plain = |decision, attempts| InboxBeginResult { decision, token: None, attempts, lease_until: None };
     Ok(Json(match begun {
-        InboxBeginOutcome::Process { ticket, attempts, lease_until } => Told {
+        InboxBeginOutcome::Process { ticket, attempts, lease_until } => InboxBeginResult {
             token: Some(ticket.token.to_string()),
             lease_until: Some(lease_until),
             ..plain("Process", attempts)

@@ -54,7 +54,7 @@ pub async fn schedule(
     token: RequestToken,
     query: Page,
     mut input: Input,
-) -> Answer<(StatusCode, Json<MadeTimers>)> {
+) -> Answer<(StatusCode, Json<ScheduledTimers>)> {
     let (mut timers, is_list) = chew(input.bytes.len(), || body::read_timers(&input, &caller.name))?;
     input.forget_text();
     let identified = token.identify(&caller.name, timers.iter_mut().map(|timer| &mut timer.message));
@@ -63,8 +63,8 @@ pub async fn schedule(
     let made = app.engine.schedule(caller.tenant, timers, spread).await?;
     let mut made = made.into_iter().zip(identified).zip(warnings).map(shown_made);
     let shown = match made.next() {
-        Some(one) if !is_list => MadeTimers::One(one),
-        first => MadeTimers::Many(first.into_iter().chain(made).collect()),
+        Some(one) if !is_list => ScheduledTimers::One(one),
+        first => ScheduledTimers::Many(first.into_iter().chain(made).collect()),
     };
     Ok((StatusCode::CREATED, Json(shown)))
 }
@@ -73,7 +73,7 @@ pub async fn schedule(
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "ScheduledTimers")]
-pub enum MadeTimers {
+pub enum ScheduledTimers {
     /// One timer.
     One(NewTimerView),
     /// A list of timers.
@@ -228,10 +228,10 @@ pub async fn put_off(
 /// # Errors
 /// 422 unless it says which.
 pub async fn cancel_all(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<ChangedTimers>> {
-    let wish = body::read_wish(&input, false)?;
-    let done = app.engine.cancel_timers(caller.tenant, wish.which, wish.dry_run).await?;
-    let (cancelled, would_cancel) = count(&done.ids, wish.dry_run);
-    Ok(Json(ChangedTimers { cancelled, would_cancel, ..ChangedTimers::new(&done, wish.by_id) }))
+    let change = body::read_change(&input, false)?;
+    let done = app.engine.cancel_timers(caller.tenant, change.filter, change.dry_run).await?;
+    let (cancelled, would_cancel) = count(&done.ids, change.dry_run);
+    Ok(Json(ChangedTimers { cancelled, would_cancel, ..ChangedTimers::new(&done, change.by_id) }))
 }
 
 /// `POST /api/timers/move`
@@ -243,11 +243,11 @@ pub async fn put_off_all(
     caller: Caller,
     input: Input,
 ) -> Answer<Json<ChangedTimers>> {
-    let wish = body::read_wish(&input, true)?;
-    let Some(to) = wish.to else { return Err(Error::invalid("dueAt", "is missing").into()) };
-    let done = app.engine.move_timers(caller.tenant, wish.which, to, wish.dry_run).await?;
-    let (moved, would_move) = count(&done.ids, wish.dry_run);
-    Ok(Json(ChangedTimers { moved, would_move, ..ChangedTimers::new(&done, wish.by_id) }))
+    let change = body::read_change(&input, true)?;
+    let Some(to) = change.to else { return Err(Error::invalid("dueAt", "is missing").into()) };
+    let done = app.engine.move_timers(caller.tenant, change.filter, to, change.dry_run).await?;
+    let (moved, would_move) = count(&done.ids, change.dry_run);
+    Ok(Json(ChangedTimers { moved, would_move, ..ChangedTimers::new(&done, change.by_id) }))
 }
 
 /// The count stands under the word for what was done.

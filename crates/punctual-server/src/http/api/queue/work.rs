@@ -244,7 +244,7 @@ async fn settle(
     word: fn(&mut Fields<'_, '_>) -> SettleAction,
 ) -> Answer<Json<SettledItems>> {
     let lane = place.lane(app, caller.tenant).await?;
-    let (named, _) = read_items(input, word)?;
+    let (named, _) = read_items::<requests::Settle>(input, word)?;
     let (ids, items): (Vec<String>, Vec<ItemSettlement>) = named.into_iter().map(|n| (n.id, n.item)).unzip();
     let outcomes = app.engine.settle(&lane, items).await?;
     Ok(Json(SettledItems::new(ids, outcomes)))
@@ -261,21 +261,21 @@ pub async fn extend(
     input: Input,
 ) -> Answer<Json<SettledItems>> {
     let lane = place.lane(&app, caller.tenant).await?;
-    let (named, lease) = read_items(&input, |_| SettleAction::Ack)?;
+    let (named, lease) = read_items::<requests::ExtendLease>(&input, |_| SettleAction::Ack)?;
     let (ids, items): (Vec<String>, Vec<(Token, MessageId)>) =
         named.into_iter().map(|n| (n.id, (n.item.token, n.item.message))).unzip();
     let outcomes = app.engine.extend(&lane, items, lease).await?;
     Ok(Json(SettledItems::new(ids, outcomes)))
 }
 
-fn read_items(
+fn read_items<T: JsonSchema + 'static>(
     input: &Input,
     word: fn(&mut Fields<'_, '_>) -> SettleAction,
 ) -> Answer<(Vec<NamedItem>, Duration)> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
-    read.only(&["items", "leaseSeconds", "owner"]);
+    read.only_of::<T>();
     read.need("items");
     let lease = lease(&mut read);
     let items = read.list("items");

@@ -125,6 +125,8 @@ pub struct Claim {
 pub struct Settle {
     #[schemars(length(max = 10_000))]
     items: Vec<SettleItem>,
+    /// Not used: the tokens say who holds the items.
+    owner: Option<String>,
 }
 
 /// Other fields are let be, so a claimed item can be handed back as it is.
@@ -149,6 +151,8 @@ pub struct ExtendLease {
     items: Vec<SettleItem>,
     #[schemars(extend("default" = 30), range(min = 1, max = 86_400))]
     lease_seconds: Option<u64>,
+    /// Not used: the tokens say who holds the items.
+    owner: Option<String>,
 }
 
 /// Where the messages of a subscription go.
@@ -186,7 +190,7 @@ pub struct NewSubscriptionRetry {
 
 /// Either ids, or a filter ({} for all).
 #[derive(JsonSchema)]
-#[schemars(rename = "Which", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "DeadLetterSelection", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(transform = one_of_ids_and_filter)]
 pub struct DeadLetterSelection {
     #[schemars(length(max = 10_000))]
@@ -233,7 +237,7 @@ pub struct InboxMark {
 
 /// Either ids, or a filter ({} for all); only dead ones are meant.
 #[derive(JsonSchema)]
-#[schemars(rename = "InboxWhich", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InboxSelection", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(transform = one_of_ids_and_filter)]
 pub struct InboxSelection {
     #[schemars(length(max = 10_000))]
@@ -252,7 +256,7 @@ pub struct InboxSelectionFilter {
 
 /// Either ids, or a filter ({} for all).
 #[derive(JsonSchema)]
-#[schemars(rename = "OutboxWhich", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "OutboxSelection", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(transform = one_of_ids_and_filter)]
 pub struct OutboxSelection {
     /// Of messages.

@@ -136,7 +136,7 @@ pub struct NewEntityState {
 
 /// Either ids or a filter.
 #[derive(JsonSchema)]
-#[schemars(rename = "WhichSchedules", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ScheduleSelection", rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleSelection {
     ids: Option<Vec<TextOrNumber>>,
     /// Failed entries of every kind.

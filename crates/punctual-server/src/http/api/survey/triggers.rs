@@ -22,14 +22,14 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Ingested")]
-pub struct Answered {
+pub struct IngestResult {
     created: usize,
     skipped: usize,
     /// Events that ended an instance.
     stopped: usize,
     failed: usize,
     unmatched: usize,
-    items: Vec<Item>,
+    items: Vec<IngestedItem>,
     /// Such as an event kind that no published trigger is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<ProblemAt>")]
@@ -40,7 +40,7 @@ pub struct Answered {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "IngestedItem")]
-pub struct Item {
+pub struct IngestedItem {
     #[schemars(with = "words::IngestOutcome")]
     outcome: &'static str,
     instances: Vec<IngestedEntryView>,
@@ -65,7 +65,7 @@ pub struct IngestedEntryView {
 ///
 /// # Errors
 /// 422 for a body that cannot be read; an item that cannot be read fails alone.
-pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<Answered>> {
+pub async fn ingest(State(app): State<App>, caller: Caller, input: Input) -> Answer<Json<IngestResult>> {
     let ingest = read_ingest(&input)?;
     let done = app.engine.ingest(caller.tenant, &ingest).await?;
     let mut answered = answered(done);
@@ -89,9 +89,9 @@ fn read_ingest(input: &Input) -> Answer<IngestRequest> {
 }
 
 /// The answer to an ingest.
-fn answered(done: Vec<IngestReport>) -> Answered {
+fn answered(done: Vec<IngestReport>) -> IngestResult {
     let count = |outcome: IngestOutcome| done.iter().filter(|item| item.outcome == outcome).count();
-    Answered {
+    IngestResult {
         created: count(IngestOutcome::Created),
         skipped: count(IngestOutcome::Skipped),
         stopped: count(IngestOutcome::Stopped),
@@ -102,14 +102,14 @@ fn answered(done: Vec<IngestReport>) -> Answered {
     }
 }
 
-fn shown(item: IngestReport) -> Item {
+fn shown(item: IngestReport) -> IngestedItem {
     let instance = |one: IngestedInstance| IngestedEntryView {
         survey_id: one.flow.0,
         trigger_id: one.trigger_id.to_string(),
         public_id: one.public_id.to_string(),
         outcome: word(one.outcome),
     };
-    Item {
+    IngestedItem {
         outcome: word(item.outcome),
         instances: item.instances.into_iter().map(instance).collect(),
         error: item.error,

@@ -33,7 +33,7 @@ const AGENT_CHARS_MAX: usize = 255;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Visit")]
-pub struct VisitShown {
+pub struct VisitView {
     #[schemars(with = "PublicIdText")]
     public_id: PublicId,
     #[schemars(with = "InstanceStatus")]
@@ -46,7 +46,7 @@ pub struct VisitShown {
     title: Value,
     locales: Vec<String>,
     default_locale: String,
-    questions: Vec<ShownQuestion>,
+    questions: Vec<SurveyQuestionView>,
     /// What was filled in so far; empty once it was handed in.
     answers: Map<String, Value>,
     #[schemars(with = "Option<DateTime>")]
@@ -56,7 +56,7 @@ pub struct VisitShown {
 /// What was handed in.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Completed {
+pub struct CompletedVisit {
     #[schemars(with = "PublicIdText")]
     public_id: PublicId,
     #[schemars(with = "DateTime")]
@@ -67,7 +67,7 @@ pub struct Completed {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Question")]
-pub struct ShownQuestion {
+pub struct SurveyQuestionView {
     id: String,
     #[serde(rename = "type")]
     #[schemars(with = "QuestionType")]
@@ -77,7 +77,7 @@ pub struct ShownQuestion {
     #[schemars(with = "Option<LocalTexts>")]
     help: Option<Value>,
     required: bool,
-    options: Option<Vec<ShownChoice>>,
+    options: Option<Vec<ChoiceView>>,
     #[schemars(extend("type" = ["number", "string", "null"]))]
     min: Value,
     #[schemars(extend("type" = ["number", "string", "null"]))]
@@ -90,7 +90,7 @@ pub struct ShownQuestion {
 /// One of the answers that a question offers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub struct ShownChoice {
+pub struct ChoiceView {
     /// The value in an answer: a text or a number.
     value: Value,
     #[schemars(with = "LocalTexts")]
@@ -102,11 +102,11 @@ pub struct ShownChoice {
 ///
 /// # Errors
 /// 404 for a link that nobody has.
-pub async fn show(State(app): State<App>, visitor: SurveyVisitor) -> Answer<Json<VisitShown>> {
+pub async fn show(State(app): State<App>, visitor: SurveyVisitor) -> Answer<Json<VisitView>> {
     let (_, visit) = find(&app, visitor).await?;
     let locale = visit.survey.locale_for(visit.locale.as_deref()).to_owned();
     let open = !visit.status.is_terminal();
-    Ok(Json(VisitShown {
+    Ok(Json(VisitView {
         public_id: visit.public_id,
         status: visit.status.word(),
         direction: if right_to_left(&locale) { "rtl" } else { "ltr" },
@@ -120,15 +120,15 @@ pub async fn show(State(app): State<App>, visitor: SurveyVisitor) -> Answer<Json
     }))
 }
 
-fn question(question: &Question) -> ShownQuestion {
-    let choice = |choice: &Choice| ShownChoice {
+fn question(question: &Question) -> SurveyQuestionView {
+    let choice = |choice: &Choice| ChoiceView {
         value: choice.value.clone(),
         text: choice.text.to_json(),
         other: choice.other,
     };
     let choices = question.kind.choices();
     let (min, max) = bounds(&question.kind);
-    ShownQuestion {
+    SurveyQuestionView {
         id: question.id.clone(),
         kind: question.kind.word(),
         text: question.text.to_json(),
@@ -173,7 +173,11 @@ pub async fn opened(State(app): State<App>, visitor: SurveyVisitor) -> Answer<St
 /// # Errors
 /// 404 for a link that nobody has, 409 if it was answered before, 410 if it is over, 422 for answers that
 /// are wrong.
-pub async fn respond(State(app): State<App>, visitor: SurveyVisitor, body: Body) -> Answer<Json<Completed>> {
+pub async fn respond(
+    State(app): State<App>,
+    visitor: SurveyVisitor,
+    body: Body,
+) -> Answer<Json<CompletedVisit>> {
     let link = visitor.link.ok_or_else(unknown)?;
     let handed_in = input::read_within(body, BODY_BYTES_MAX).await.and_then(|bytes| read(&bytes));
     let (answers, meta) = match handed_in {
@@ -182,7 +186,7 @@ pub async fn respond(State(app): State<App>, visitor: SurveyVisitor, body: Body)
         Err(failure) => return Err(refused(find(&app, visitor).await?.1.status).unwrap_or(failure)),
     };
     match app.engine.submit(link, answers, meta).await? {
-        SubmitOutcome::Done { completed_at } => Ok(Json(Completed { public_id: link, completed_at })),
+        SubmitOutcome::Done { completed_at } => Ok(Json(CompletedVisit { public_id: link, completed_at })),
         SubmitOutcome::Unknown => Err(unknown()),
         SubmitOutcome::Ended(refusal) => Err(refused(refusal.status()).unwrap_or_else(ApiFailure::internal)),
         SubmitOutcome::Wrong(refused) => {
@@ -208,9 +212,9 @@ fn refused(status: EntryStatus) -> Option<ApiFailure> {
     }
 }
 
-type HandedIn = (Map<String, Value>, Option<Value>);
+type SubmittedAnswers = (Map<String, Value>, Option<Value>);
 
-fn read(body: &Bytes) -> Answer<HandedIn> {
+fn read(body: &Bytes) -> Answer<SubmittedAnswers> {
     let body = input::object(body)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(&body, "", &mut problems);

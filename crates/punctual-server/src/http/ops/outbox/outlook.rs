@@ -66,13 +66,13 @@ pub struct Message {
 }
 
 /// Keys that messages and instances before would have taken by then.
-pub(super) type Seen = HashSet<(Tenant, String)>;
+pub(super) type SeenKeys = HashSet<(Tenant, String)>;
 
 /// What would become of an event that is for people; nothing is known of what is for others.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut Seen) -> Answer<Option<Outlook>> {
+pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut SeenKeys) -> Answer<Option<Outlook>> {
     if !failed.is_for_people() {
         return Ok(None);
     }
@@ -94,7 +94,7 @@ pub(super) async fn of(app: &App, failed: &FailedMessage, seen: &mut Seen) -> An
 /// Why a key that an event before it takes lets nothing through.
 const SAME_KEY: &str = "An event before it in this replay has the same key";
 
-fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut Seen) -> Message {
+fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut SeenKeys) -> Message {
     let reason = one.stopped.or_else(|| {
         let first = seen.insert((tenant, one.key.clone()));
         (!first).then_some(SAME_KEY)
@@ -102,7 +102,7 @@ fn message(tenant: Tenant, one: PreviewedMessage, seen: &mut Seen) -> Message {
     Message { channel: one.channel, idempotency_key: one.key, stopped: reason.is_some(), reason }
 }
 
-fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut Seen) -> Instance {
+fn instance(tenant: Tenant, one: PreviewedInstance, seen: &mut SeenKeys) -> Instance {
     let (outcome, reason) = match one.outcome {
         IngestOutcome::Skipped => (IngestOutcome::Skipped, Some("It was made of the same event before")),
         IngestOutcome::Created if !seen.insert((tenant, one.unique_hash)) => {

@@ -44,7 +44,7 @@ pub struct ReplaySelection {
     pub entity_id: Option<String>,
     /// Only of events of this kind.
     pub kind: Option<String>,
-    /// Only deliveries that stand so: failed or uncertain.
+    /// Only deliveries with this status: failed or uncertain.
     pub status: Option<DeliveryStatus>,
     /// Only deliveries by the channel of this key, or by any of this kind.
     pub channel: Option<String>,

@@ -22,12 +22,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Those whose messages no request has taken yet.
+/// The messages that no request has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingGroup {
-    door: Mutex<PendingQueue>,
-    /// How many stand there, to be looked at without opening the door.
-    there: AtomicUsize,
+    queue: Mutex<PendingQueue>,
+    /// The number of waiting messages, readable without the lock.
+    count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -41,28 +41,28 @@ struct PendingQueue {
 
 impl PendingGroup {
     fn lock(&self) -> MutexGuard<'_, PendingQueue> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a request must be sent.
     fn join(&self, single: PendingEnqueue) -> bool {
-        let mut door = self.lock();
-        door.singles.push(single);
-        self.there.store(door.singles.len(), Ordering::Release);
-        !std::mem::replace(&mut door.called, true)
+        let mut queue = self.lock();
+        queue.singles.push(single);
+        self.count.store(queue.singles.len(), Ordering::Release);
+        !std::mem::replace(&mut queue.called, true)
     }
 
-    fn take(&self, door: &mut PendingQueue) -> Vec<PendingEnqueue> {
-        self.there.store(0, Ordering::Release);
-        std::mem::take(&mut door.singles)
+    fn take(&self, queue: &mut PendingQueue) -> Vec<PendingEnqueue> {
+        self.count.store(0, Ordering::Release);
+        std::mem::take(&mut queue.singles)
     }
 
     /// Refuses all who wait, because the writer has stopped.
     fn reject_all(&self) {
         let singles = {
-            let mut door = self.lock();
-            door.called = false;
-            self.take(&mut door)
+            let mut queue = self.lock();
+            queue.called = false;
+            self.take(&mut queue)
         };
         for single in singles {
             let gone = Error::Unavailable("the database thread has stopped".into());
@@ -79,13 +79,13 @@ impl Store {
         answer: oneshot::Receiver<Result<EnqueueOutcome>>,
     ) -> Result<EnqueueOutcome> {
         self.cut.there().await?;
-        let company = self.part::<GroupCommit>();
-        let waiting = &company.crowd;
+        let commit = self.part::<GroupCommit>();
+        let waiting = &commit.group;
         if waiting.join(single) {
             let waiting = Arc::clone(waiting);
             let crowd = GroupRequest { waiting, served: Vec::new(), looked: false, fault: self.fault };
             if !db.hand_to_writer(Box::new(crowd)) {
-                company.crowd.reject_all();
+                commit.group.reject_all();
             }
         }
         // There is no answer when the thread has stopped; it may have committed before.
@@ -118,10 +118,10 @@ impl GroupRequest {
     fn take_last(&mut self) -> Vec<PendingEnqueue> {
         self.looked = true;
         let waiting = Arc::clone(&self.waiting);
-        let mut door = waiting.lock();
-        door.called = false;
-        let last = waiting.take(&mut door);
-        door.expected = self.callers() + last.len();
+        let mut queue = waiting.lock();
+        queue.called = false;
+        let last = waiting.take(&mut queue);
+        queue.expected = self.callers() + last.len();
         last
     }
 
@@ -148,7 +148,7 @@ impl WriterRequest for GroupRequest {
         let waiting = Arc::clone(&self.waiting);
         let expected = waiting.lock().expected;
         patiently(|| {
-            if waiting.there.load(Ordering::Acquire) > 0 {
+            if waiting.count.load(Ordering::Acquire) > 0 {
                 let singles = waiting.take(&mut waiting.lock());
                 self.write(tx, singles);
             }

@@ -66,21 +66,21 @@ pub fn read_when(read: &mut Fields<'_, '_>) -> Option<DueTime> {
     when
 }
 
-/// Something to be done to many timers.
+/// A request to cancel or move many timers.
 #[derive(Debug)]
-pub struct ClaimRequest {
-    /// Which.
-    pub which: TimerFilter,
-    /// Whether they were named one by one.
+pub struct TimersChangeRequest {
+    /// The timers.
+    pub filter: TimerFilter,
+    /// Whether the request names each timer.
     pub by_id: bool,
-    /// Where to, if they are to be moved.
+    /// The new due time, for a move.
     pub to: Option<TimerMove>,
-    /// Whether it is only to be told.
+    /// Whether nothing is changed.
     pub dry_run: bool,
 }
 
-/// Either `ids` or a `filter`, and for a move when.
-pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
+/// Reads either `ids` or a `filter`, and the new due time of a move.
+pub fn read_change(input: &Input, moves: bool) -> Answer<TimersChangeRequest> {
     let body = input.object()?;
     let mut problems = Problems::default();
     let mut read = Fields::new(&body, "", &mut problems);
@@ -100,13 +100,13 @@ pub fn read_wish(input: &Input, moves: bool) -> Answer<ClaimRequest> {
     if read.value("ids").is_some() == read.value("filter").is_some() {
         read.wrong("ids", "say which: either `ids`, or a `filter` ({} for all)");
     }
-    let which = TimerFilter {
+    let chosen = TimerFilter {
         ids: ids.map(|ids| read_ids(ids, &mut problems)),
         ..filter.map(|filter| read_filter(filter, &mut problems)).unwrap_or_default()
     };
-    which.check("filter.", &mut problems);
+    chosen.check("filter.", &mut problems);
     problems.into_result()?;
-    Ok(ClaimRequest { by_id: which.ids.is_some(), which, to, dry_run })
+    Ok(TimersChangeRequest { by_id: chosen.ids.is_some(), filter: chosen, to, dry_run })
 }
 
 fn read_filter(filter: &Map<String, Value>, problems: &mut Problems) -> TimerFilter {

@@ -19,7 +19,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Comment")]
-pub struct ShownComment {
+pub struct CommentView {
     question_id: String,
     /// Null for viewers.
     text: Option<String>,
@@ -29,14 +29,14 @@ pub struct ShownComment {
     public_id: PublicId,
 }
 
-impl From<Comment> for ShownComment {
+impl From<Comment> for CommentView {
     fn from(comment: Comment) -> Self {
         let Comment { question_id, text, completed_at, public_id } = comment;
         Self { question_id, text: Some(text), completed_at, public_id }
     }
 }
 
-impl ShownComment {
+impl CommentView {
     /// Hides the text from viewers.
     pub(super) fn seen_by(self, caller: &Caller) -> Self {
         Self { text: self.text.and_then(|text| caller.visible_text(text)), ..self }
@@ -52,13 +52,13 @@ pub async fn comments(
     caller: Caller,
     id: Id,
     page: Page,
-) -> Answer<Json<List<ShownComment>>> {
+) -> Answer<Json<List<CommentView>>> {
     let question_id = page.filter("questionId").map(str::to_owned);
     let filter = CommentFilter { responses: read_filter(&page)?, question_id };
     let wrong = || Error::invalid("cursor", "is not a cursor that this list handed out");
     let after = page.after().map(|text| read_place(text).ok_or_else(wrong)).transpose()?;
     let found = app.engine.comments(caller.tenant, id.flow(), &filter, after, page.limit).await?;
-    let items = found.comments.into_iter().map(|comment| ShownComment::from(comment).seen_by(&caller));
+    let items = found.comments.into_iter().map(|comment| CommentView::from(comment).seen_by(&caller));
     Ok(Json(page.list_up_to(items.collect(), found.next.map(place_text))))
 }
 

@@ -1,7 +1,7 @@
 //! What the answers to a survey come to: as JSON, and every answer as CSV.
 
 use super::Id;
-use super::comments::ShownComment;
+use super::comments::CommentView;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::Answer;
@@ -42,7 +42,7 @@ pub struct ResultsView {
     pub(crate) nps: Option<f64>,
     pub(crate) csat: Option<f64>,
     pub(crate) questions: Vec<Question>,
-    comments: Vec<ShownComment>,
+    comments: Vec<CommentView>,
 }
 
 /// What retention has dropped of the survey so far.
@@ -202,7 +202,7 @@ pub fn shown(id: i64, found: SurveyResults) -> ResultsView {
         nps: questions.iter().find_map(|q| q.nps),
         csat: questions.iter().find_map(|q| q.csat),
         questions,
-        comments: comments.into_iter().map(ShownComment::from).collect(),
+        comments: comments.into_iter().map(CommentView::from).collect(),
     }
 }
 
