@@ -223,7 +223,7 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     // Nobody sits at a terminal here, so nothing happens without --yes, and the count is said.
     let refused = place.run(&["dead-letters", "replay", "--topic", "mail"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.err.contains("3 dead letters will be put back to work"), "{refused:?}");
+    assert!(refused.err.contains("3 dead letters will be replayed"), "{refused:?}");
     assert_eq!(place.run(&["dead-letters", "purge", "--yes"]).code, 2, "say which");
     let dry = place.json(&["dead-letters", "replay", "--topic", "mail", "--dry-run"]);
     assert_eq!((&dry["wouldReplay"], &dry["dryRun"]), (&json!(3), &json!(true)));
