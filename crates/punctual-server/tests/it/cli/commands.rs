@@ -229,7 +229,7 @@ fn dead_letters_are_listed_shown_replayed_and_purged() {
     assert_eq!((&dry["wouldReplay"], &dry["dryRun"]), (&json!(3), &json!(true)));
     assert_eq!(place.json(&["status"])["deadLetters"], json!(3));
     let nothing = place.run(&["dead-letters", "replay", "--topic", "male", "--yes"]);
-    let said = "nothing was put back to work: there is no such dead letter";
+    let said = "nothing was replayed: there is no such dead letter";
     assert!(nothing.code == 0 && nothing.out.contains(said), "{nothing:?}");
     let nothing = place.json(&["dead-letters", "purge", "--topic", "male", "--yes"]);
     let said = json!({"purged": 0, "ids": [], "dryRun": false, "reason": "there is no such dead letter"});
