@@ -140,6 +140,7 @@ impl super::tx::Tx {
 
 impl super::tx::VerbCall {
     /// Whether this call's handle has the bug.
+    #[cfg(feature = "sqlite")]
     #[inline]
     pub(crate) const fn has(&self, bug: PlantedBug) -> bool {
         self.fault.has(bug)
@@ -157,7 +158,7 @@ impl Fault {
     #[inline]
     pub(crate) const fn fire_early(&mut self) {}
 
-    #[cfg(not(feature = "testing"))]
+    #[cfg(all(not(feature = "testing"), feature = "sqlite"))]
     #[inline]
     pub(crate) const fn fires_early(&self) -> bool {
         false
