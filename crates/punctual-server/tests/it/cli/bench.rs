@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Runs of which one must meet everything: something else on the machine may disturb one, and slowness in the
 /// engine disturbs every one.
-const RUNS: usize = 3;
+const RUNS: usize = 5;
 /// What is required: single timers and fairness on both databases, a burst on PostgreSQL, rendering,
 /// evaluations in two ways.
 const REQUIRED: usize = 8;
@@ -21,7 +21,10 @@ fn plt_20_the_short_bench_meets_its_bounds_measured() {
     for _ in 0..RUNS {
         // A build that is not optimised takes as long for fewer messages.
         let said = place.command(&["bench", "check", "--backlog", "400000", "--json"]).said();
-        let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+        let Ok(report) = serde_json::from_str::<Value>(&said.out) else {
+            missed.push(Value::from(said.err));
+            continue;
+        };
         let required = report["ratios"].as_array().unwrap().iter().filter(|r| !r["required"].is_null());
         let required: Vec<&Value> = required.collect();
         required.iter().for_each(|ratio| println!("{ratio}"));
